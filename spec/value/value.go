@@ -51,7 +51,7 @@ const (
 // Value is one entity value. The zero Value is none.
 type Value struct {
 	Kind Kind
-	JSON []byte // Kind JSON: compact JSON text, valid UTF-8; not to be changed
+	JSON []byte    // Kind JSON: compact JSON text, valid UTF-8; not to be changed
 	File *FileInfo // Kind File
 }
 

@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"slices"
 	"time"
 
 	"operon/spec/value"
@@ -86,8 +87,11 @@ type TaskSpec struct {
 	Workdir     string        // relative to the pipeline file's folder; "" is that folder
 	Deps        []Dep         // files whose content the body depends on, sorted by path
 	Cache       bool
-	Mentions    []string // every argument, dimension and param that body, env, file name or exec mentions; sorted
-	Line        int      // of the task's name in the file, from 1
+	// Mentions are all arguments, dimensions and params that the body, the
+	// environment or the file name mentions, sorted; with format file or files
+	// also "out", if the body or the environment does.
+	Mentions []string
+	Line     int // of the task's name in the file, from 1
 
 	Fingerprint value.Digest // of everything that can change what the body returns
 	Fields      []Field      // the same, field by field, for explanations
@@ -97,20 +101,31 @@ type TaskSpec struct {
 // of its inputs and the spawners of its context's dimensions, and theirs. They
 // come in topological order, without t.
 func (t *TaskSpec) AllUpstreamTasks() []*TaskSpec {
-	seen := map[*TaskSpec]bool{}
+	// A stack of its own instead of recursion: a chain may be as long as there
+	// are tasks.
+	type frame struct {
+		task *TaskSpec
+		ups  []*TaskSpec
+	}
+	seen := map[*TaskSpec]bool{t: true}
+	stack := []frame{{t, t.Upstream()}}
 	var out []*TaskSpec
-	var visit func(*TaskSpec)
-	visit = func(t *TaskSpec) {
-		for _, up := range t.Upstream() {
-			if seen[up] {
-				continue
+	for len(stack) > 0 {
+		top := &stack[len(stack)-1]
+		if len(top.ups) == 0 {
+			if top.task != t {
+				out = append(out, top.task)
 			}
+			stack = stack[:len(stack)-1]
+			continue
+		}
+		up := top.ups[0]
+		top.ups = top.ups[1:]
+		if !seen[up] {
 			seen[up] = true
-			visit(up)
-			out = append(out, up)
+			stack = append(stack, frame{up, up.Upstream()})
 		}
 	}
-	visit(t)
 	return out
 }
 
@@ -118,13 +133,12 @@ func (t *TaskSpec) AllUpstreamTasks() []*TaskSpec {
 // inputs in declared order, then the spawners of its context's dimensions.
 func (t *TaskSpec) Upstream() []*TaskSpec {
 	var out []*TaskSpec
+	seen := make(map[*TaskSpec]bool, len(t.In)+len(t.Context))
 	add := func(up *TaskSpec) {
-		for _, o := range out {
-			if o == up {
-				return
-			}
+		if !seen[up] {
+			seen[up] = true
+			out = append(out, up)
 		}
-		out = append(out, up)
 	}
 	for _, in := range t.In {
 		add(in.Entity.Producer)
@@ -133,6 +147,13 @@ func (t *TaskSpec) Upstream() []*TaskSpec {
 		add(d.Spawner)
 	}
 	return out
+}
+
+// Mentioned reports whether the task's body, environment or file name mentions
+// name: an argument, a dimension, a param, or "out".
+func (t *TaskSpec) Mentioned(name string) bool {
+	_, found := slices.BinarySearch(t.Mentions, name)
+	return found
 }
 
 // PoolSize is how many of the task's jobs may run at once; 0 leaves it to the
@@ -262,7 +283,7 @@ const (
 // inputs that the body does not mention.
 type Stdin struct {
 	None bool     // said by the user: nothing at all
-	From []*Input // what it carries: none, one, or several as one object
+	From []*Input // what it carries: none, one, or several as one object; by argument name. Of a jq body all inputs
 	As   StdinAs
 	Set  bool // said by the user
 }

@@ -69,7 +69,8 @@ type Usage struct {
 	MaxRSS int64         // bytes, of the largest process; 0 in process
 }
 
-// Config is what the bodies of a pipeline share.
+// Config is what the bodies of a pipeline share. It is not to be copied once it
+// is in use.
 type Config struct {
 	Pipeline  *spec.Pipeline
 	Dir       string   // the pipeline file's folder, absolute
@@ -78,6 +79,8 @@ type Config struct {
 	LogLimit  int64    // bytes of standard error kept a job, head and tail; 0: DefaultLogLimit
 	MaxMemory int64    // rough bound on one in-process job's result, bytes; 0: DefaultMaxOutput
 	Logger    *slog.Logger
+
+	files fileCache // digests of files taken by reference
 }
 
 const (

@@ -46,6 +46,16 @@ func (t *Table) OnFailed(task int, c coord.Coord) error {
 	return nil
 }
 
+// Touch makes the next Changes write the page of the ticket at c as it is now,
+// if there is such a ticket.
+func (t *Table) Touch(task int, c coord.Coord) {
+	tk := t.tasks[task]
+	prefix, last := tk.split(c)
+	if row := tk.rows[prefix]; row != nil && last < row.n {
+		t.touchTicket(tk, row, last)
+	}
+}
+
 // open is the row of a ticket that may end, or the error that it may not.
 func (t *Table) open(tk *task, c coord.Coord) (*row, uint32, error) {
 	prefix, last := tk.split(c)

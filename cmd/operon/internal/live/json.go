@@ -1,0 +1,59 @@
+package live
+
+import (
+	"encoding/json"
+	"io"
+	"time"
+
+	"operon/engine"
+	"operon/spec/coord"
+)
+
+// jsonLines writes one event a line.
+type jsonLines struct{ out io.Writer }
+
+// line is an event with its failure.
+type line struct {
+	engine.Event
+	Failed *failed `json:"failed,omitempty"`
+}
+
+// failed is a failed attempt as a program reads it.
+type failed struct {
+	Task     string            `json:"task"`
+	Coord    map[string]uint32 `json:"coord"`
+	Kind     string            `json:"kind"`
+	Message  string            `json:"message"`
+	Attempts int               `json:"attempts"`
+	Exit     int               `json:"exit,omitempty"`
+	Signal   string            `json:"signal,omitempty"`
+	Stderr   string            `json:"stderr,omitempty"`
+	Log      string            `json:"log,omitempty"`
+}
+
+func (d jsonLines) event(e engine.Event, _ *task) {
+	out := line{Event: e}
+	if f := e.Failed; f != nil {
+		out.Failed = &failed{
+			Task: f.Task, Coord: Coord(f.Coord, f.Dims), Kind: f.Kind, Message: f.Message, Attempts: f.Attempts,
+			Exit: f.Exit, Signal: f.Signal, Stderr: string(f.Stderr), Log: f.Log,
+		}
+	}
+	enc := json.NewEncoder(d.out)
+	enc.SetEscapeHTML(false)
+	enc.Encode(out) // a reader that went away does not stop the run
+}
+
+func (jsonLines) tick(time.Time) {}
+func (jsonLines) end(time.Time)  {}
+
+// Coord is a coordinate as an object, an index for each dimension.
+func Coord(c coord.Coord, dims []string) map[string]uint32 {
+	out := make(map[string]uint32, len(dims))
+	for n, d := range dims {
+		if n < c.Len() {
+			out[d] = c.At(n)
+		}
+	}
+	return out
+}

@@ -1,0 +1,166 @@
+package live
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"operon/cmd/operon/internal/term"
+	"operon/engine"
+)
+
+const (
+	maxGroups = 10 // causes of failure that are shown
+	maxStderr = 20 // lines of standard error that are shown of each
+)
+
+// Ending is what WriteSummary tells of.
+type Ending struct {
+	Summary *engine.Summary
+	Facts   term.Facts
+	Quiet   bool     // failures alone
+	Get     []string // commands that print the run's final values
+	Again   string   // the command that goes on with the run
+}
+
+// WriteSummary tells how a run ended: what ran, what failed and why, and where
+// the values are.
+func WriteSummary(w io.Writer, e Ending) error {
+	var b strings.Builder
+	e.failures(&b)
+	if !e.Quiet {
+		e.blocked(&b)
+		e.total(&b)
+		e.next(&b)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func (e Ending) failures(b *strings.Builder) {
+	groups := e.Summary.Failures
+	for n, g := range groups {
+		if n == maxGroups {
+			fmt.Fprintf(b, "and %d more causes of failure\n", len(groups)-maxGroups)
+			return
+		}
+		e.failure(b, g)
+	}
+}
+
+func (e Ending) failure(b *strings.Builder, g engine.FailureGroup) {
+	s := g.Sample
+	at := s.Coord.Format(s.Dims)
+	head := Job(g.Task, at)
+	if g.Jobs > 1 {
+		head = fmt.Sprintf("%s: %s", g.Task, jobs(g.Jobs))
+	}
+	fmt.Fprintf(b, "%s %s: %s\n", e.Facts.Paint(term.Red, "failed"), e.Facts.Paint(term.Bold, head), printable(firstLine(s.Message)))
+	for line := range strings.Lines(rest(s.Message)) {
+		fmt.Fprintf(b, "  %s\n", printable(strings.TrimRight(line, "\r\n")))
+	}
+	if g.Jobs > 1 && at != "" {
+		fmt.Fprintf(b, "  such as at %s\n", at)
+	}
+	if s.Attempts > 1 {
+		fmt.Fprintf(b, "  after %d attempts\n", s.Attempts)
+	}
+	for _, line := range lastLines(string(s.Stderr), maxStderr) {
+		fmt.Fprintf(b, "  %s %s\n", e.Facts.Paint(term.Dim, "|"), printable(line))
+	}
+	if s.Log != "" {
+		fmt.Fprintf(b, "  log: %s\n", s.Log)
+	}
+}
+
+func (e Ending) blocked(b *strings.Builder) {
+	var names []string
+	for _, t := range e.Summary.Tasks {
+		if t.Blocked > 0 {
+			names = append(names, fmt.Sprintf("%s (%s)", t.Task, jobs(t.Blocked)))
+		}
+	}
+	if len(names) > 0 {
+		fmt.Fprintf(b, "blocked by what failed: %s\n", strings.Join(atMost(names, 20), ", "))
+	}
+	for _, t := range e.Summary.Tasks {
+		if t.Holes > 0 {
+			fmt.Fprintf(b, "%d holes in task %s\n", t.Holes, t.Task)
+		}
+	}
+}
+
+func (e Ending) total(b *strings.Builder) {
+	s := e.Summary
+	took := Duration(time.Duration(s.Elapsed * float64(time.Second)))
+	if s.State == engine.StateComplete && s.Executed == 0 && s.Failed == 0 {
+		fmt.Fprintf(b, "%s: %s: nothing to do, %s done already (%s)\n", s.Pipeline, e.word(), jobs(s.Reused), took)
+		return
+	}
+	parts := []string{fmt.Sprintf("%d executed", s.Executed)}
+	for _, p := range []struct {
+		n    int64
+		word string
+	}{{s.Reused, "reused"}, {s.Failed, "failed"}, {s.Blocked, "blocked"}, {s.Holes, "holes"}} {
+		if p.n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", p.n, p.word))
+		}
+	}
+	fmt.Fprintf(b, "%s: %s in %s: %s\n", s.Pipeline, e.word(), took, strings.Join(parts, ", "))
+}
+
+func (e Ending) word() string {
+	style := term.Yellow
+	switch e.Summary.State {
+	case engine.StateComplete:
+		style = term.Green
+	case engine.StateFailed:
+		style = term.Red
+	}
+	return e.Facts.Paint(style, string(e.Summary.State))
+}
+
+func (e Ending) next(b *strings.Builder) {
+	switch e.Summary.State {
+	case engine.StateComplete:
+		for _, get := range atMost(e.Get, 5) {
+			fmt.Fprintf(b, "values: %s\n", get)
+		}
+	case engine.StateFailed:
+		fmt.Fprintf(b, "to try what failed again: %s\n", e.Again)
+	default:
+		if !e.Summary.Asked {
+			fmt.Fprintf(b, "to go on: %s\n", e.Again)
+		}
+	}
+}
+
+func firstLine(text string) string {
+	line, _, _ := strings.Cut(text, "\n")
+	return line
+}
+
+func rest(text string) string {
+	_, more, _ := strings.Cut(text, "\n")
+	return more
+}
+
+func lastLines(text string, n int) []string {
+	text = strings.TrimRight(text, "\r\n")
+	if text == "" {
+		return nil
+	}
+	lines := strings.Split(text, "\n")
+	for i := range lines {
+		lines[i] = strings.TrimRight(lines[i], "\r")
+	}
+	return lines[max(len(lines)-n, 0):]
+}
+
+func atMost(list []string, n int) []string {
+	if len(list) <= n {
+		return list
+	}
+	return append(list[:n:n], "…")
+}

@@ -1,0 +1,27 @@
+// Package body runs the jobs of a task: a script or a program as a process of
+// its own, a jq filter or a source inside of this one.
+//
+// A [Runner] is made once for a task. Its Run takes one attempt of a job from
+// its arguments to its values, on a [Slot] that keeps what is dear to make
+// (thread, files, temporary folder) from job to job. How arguments reach a body
+// and how its output is read is the pipeline language's section on bodies.
+//
+// # Caveats
+//
+// The package works on Linux alone.
+//
+// A Slot belongs to the goroutine that made it, which is locked to its thread.
+// Bodies that run in process (jq, source) do not use their slot, and take nil.
+//
+// Standard output and standard error of a process are files. One that truncates
+// them by name ("tee /dev/stderr") truncates what it has printed before.
+//
+// Standard input is a file, too, never a pipe: it can be read again from the
+// start by name, and nothing waits for a body that does not read it.
+//
+// The largest memory of a process is told only if it is larger than that of
+// this program, which the kernel counts in between fork and exec.
+//
+// The memory of a jq filter is bounded roughly: it is looked at between the
+// steps of the filter, not inside of one.
+package body

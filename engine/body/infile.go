@@ -1,0 +1,100 @@
+package body
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"operon/spec/value"
+)
+
+// filePath is the path at which the body finds a file: its own if it was taken
+// by reference, else a read-only file of its name in the job's folder. Each lies
+// in a folder of its own, so that equal names do not collide.
+func (a *attempt) filePath(arg, item int, f *value.FileInfo) (string, error) {
+	if a.paths == nil {
+		a.paths = make([][]string, len(a.job.Args))
+	}
+	if a.paths[arg] == nil {
+		a.paths[arg] = make([]string, max(1, item+1, a.items(arg)))
+	}
+	if path := a.paths[arg][item]; path != "" {
+		return path, nil
+	}
+	path, err := a.placeFile(arg, item, f)
+	if err != nil {
+		return "", err
+	}
+	a.paths[arg][item] = path
+	return path, nil
+}
+
+func (a *attempt) items(arg int) int {
+	if s := a.job.Args[arg].Slice; s != nil {
+		return len(s.Items)
+	}
+	return 1
+}
+
+func (a *attempt) placeFile(arg, item int, f *value.FileInfo) (string, error) {
+	if f.Ref {
+		return a.referenced(f)
+	}
+	if f.Name == "" || f.Name == "." || f.Name == ".." || strings.ContainsAny(f.Name, "/\x00") {
+		return "", failf(KindInternal, "%q is no file name (this is a bug)", f.Name)
+	}
+	folder := []string{"in", a.task.In[arg].Arg}
+	if a.job.Args[arg].Slice != nil {
+		folder = append(folder, strconv.Itoa(item))
+	}
+	dir, fail := a.dir.sub(folder...)
+	if fail != nil {
+		return "", fail
+	}
+	path := filepath.Join(dir, f.Name)
+	if err := share(f.Path, path, f.Exec); err != nil {
+		if errors.Is(err, os.ErrNotExist) {
+			return "", &Failure{Kind: KindLost, Err: err, Message: fmt.Sprintf("the stored file %s of %s is missing: %v", f.Name, a.task.In[arg], err)}
+		}
+		return "", machine("hand over file "+f.Name, err)
+	}
+	return path, nil
+}
+
+// share makes dst a read-only file with src's content: a clone, a hard link if
+// src has the right permissions, or a copy.
+func share(src, dst string, exec bool) error {
+	in, info, err := openRegular(src)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	mode := os.FileMode(0o444)
+	if exec {
+		mode = 0o555
+	}
+	perm := info.Mode().Perm()
+	if perm&0o222 == 0 && (perm&0o111 != 0) == exec && os.Link(src, dst) == nil {
+		return nil
+	}
+	out, err := os.OpenFile(dst, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	return errors.Join(cloneOrCopy(out, in), out.Chmod(mode), out.Close())
+}
+
+// cloneOrCopy copies a file, without copying bytes where the file system can.
+func cloneOrCopy(out, in *os.File) error {
+	if unix.IoctlFileClone(int(out.Fd()), int(in.Fd())) == nil {
+		return nil
+	}
+	_, err := io.Copy(out, in)
+	return err
+}

@@ -1,0 +1,33 @@
+// Package proc runs one program at a time on a slot and leaves nothing of it
+// behind. It is for Linux alone.
+//
+// A [Slot] belongs to one goroutine, which keeps its OS thread as long as the
+// slot lives. The thread that forks so outlives the child, and the death signal
+// that ends the child with the engine is sound. Standard output and standard
+// error go to two unnamed files that the slot keeps from job to job: no pipe
+// can be held open by a process that was left behind, nothing has to be copied
+// while the program runs, and a large output is spooled to disk as it is.
+//
+// # How a job ends
+//
+// The leader's end is waited for without reaping it, so that its process id,
+// which is its group's too, can't be given to anybody else. The group is killed.
+// What had left the group (setsid, job control) became a child of ours, because
+// the process is a subreaper: new parentless processes show up as children of
+// the main thread, where one read says whether there are any. Of those, a job's
+// own are known by its token in their environment, or by the slot's files among
+// their open files. Then the leader is reaped.
+//
+// # Caveats
+//
+// A program that truncates its standard output or error by name, as
+// "tee /dev/stderr" does, truncates what it has written to it before: they are
+// files.
+//
+// A process that leaves the group, clears its environment and closes the files
+// it was given can't be told from a stranger and is left alone.
+//
+// A dead process that nobody waited for and that can't be told to be a job's is
+// reaped when it has been seen dead for a second, unless it is in the process
+// group of this program.
+package proc

@@ -1,0 +1,130 @@
+package proc
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// Slot is what is kept between the programs that run one after another. All its
+// methods must be called on the goroutine that made it.
+type Slot struct {
+	dir      string // of the unnamed files and the temporary folder
+	index    int
+	running  *Running // nil: nothing is noted
+	null     int      // /dev/null, for reading
+	out, err capture
+	in       input
+	watch    watch
+	orphans  orphans
+	tmp      tempDir
+	dirty    bool // a process that is not ours to kill may hold the files
+}
+
+// Open makes a slot whose files lie in dir, which is made if need be, and locks
+// the calling goroutine to its thread until Close. running may be nil; else
+// the slot notes what runs in entry index.
+func Open(dir string, index int, running *Running) (*Slot, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("make folder of slot: %w", err)
+	}
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return nil, fmt.Errorf("become subreaper: %w", err)
+	}
+	s := &Slot{dir: dir, index: index, running: running, null: -1}
+	s.out.fd, s.err.fd, s.in.write, s.in.read = -1, -1, -1, -1
+	runtime.LockOSThread()
+	if err := s.open(); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+func (s *Slot) open() error {
+	var err error
+	if s.null, err = unix.Open(os.DevNull, unix.O_RDONLY|unix.O_CLOEXEC, 0); err != nil {
+		return fmt.Errorf("open %s: %w", os.DevNull, err)
+	}
+	if err := s.freshFiles(); err != nil {
+		return err
+	}
+	s.tmp.path = filepath.Join(s.dir, "tmp-"+strconv.Itoa(s.index))
+	if err := s.tmp.make(); err != nil {
+		return err
+	}
+	s.orphans.open()
+	s.watch.init(s)
+	return nil
+}
+
+// freshFiles replaces the files that programs write to and read from.
+func (s *Slot) freshFiles() error {
+	out, err := openUnnamed(s.dir, unix.O_APPEND)
+	if err != nil {
+		return err
+	}
+	errs, err := openUnnamed(s.dir, unix.O_APPEND)
+	if err != nil {
+		unix.Close(out)
+		return err
+	}
+	s.out.replace(out)
+	s.err.replace(errs)
+	s.in.close()
+	s.dirty = false
+	return nil
+}
+
+// Close frees what the slot keeps and gives the thread back.
+func (s *Slot) Close() error {
+	s.watch.close()
+	s.out.replace(-1)
+	s.err.replace(-1)
+	s.in.close()
+	s.orphans.close()
+	closeFD(&s.null)
+	err := s.tmp.remove()
+	runtime.UnlockOSThread()
+	return err
+}
+
+// Stdout is what the last program wrote to its standard output, until Clean.
+func (s *Slot) Stdout() *Capture { return s.out.last() }
+
+// Stderr is what the last program wrote to its standard error, until Clean.
+func (s *Slot) Stderr() *Capture { return s.err.last() }
+
+// TempDir is the folder for a program's temporary files. It is empty when a
+// program starts.
+func (s *Slot) TempDir() string { return s.tmp.path }
+
+// Clean makes the slot ready for the next program: empties its files and its
+// temporary folder. After an error the slot is not to be used any more.
+func (s *Slot) Clean() error {
+	if err := s.tmp.clean(); err != nil {
+		return err
+	}
+	if s.dirty {
+		return s.freshFiles()
+	}
+	if err := s.out.empty(); err != nil {
+		return err
+	}
+	return s.err.empty()
+}
+
+func closeFD(fd *int) {
+	if *fd >= 0 {
+		unix.Close(*fd)
+		*fd = -1
+	}
+}
+
+// Distrust makes the next Clean replace the slot's files, as after a job that
+// may have left somebody who holds them.
+func (s *Slot) Distrust() { s.dirty = true }

@@ -1,0 +1,163 @@
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"operon/engine"
+)
+
+// dialTimeout is how long an engine may take to say hello. It does so outside
+// of its loop, so a busy engine is no slower than an idle one.
+const dialTimeout = 5 * time.Second
+
+// Client asks a running engine. It holds no connection between calls, and may
+// be used from several goroutines.
+type Client struct{ socket string }
+
+var (
+	_ engine.View = (*Client)(nil)
+	_ Server      = (*Client)(nil)
+)
+
+// Dial finds out whether an engine answers at the socket, and speaks our
+// version of the protocol.
+func Dial(socket string) (*Client, error) {
+	c := &Client{socket: socket}
+	conn, err := net.DialTimeout("unix", socket, dialTimeout)
+	if err != nil {
+		return nil, fmt.Errorf("reach the running engine: %w", err)
+	}
+	defer conn.Close()
+	conn.SetDeadline(time.Now().Add(dialTimeout))
+	var v int
+	err = exchange(conn, request{Method: methodHello}, func(r *reply) error { v = r.V; return nil })
+	if err != nil {
+		return nil, fmt.Errorf("reach the running engine at %s: %w", socket, err)
+	}
+	if v != Version {
+		return nil, fmt.Errorf("reach the running engine at %s: it speaks version %d of the control protocol, not %d", socket, v, Version)
+	}
+	return c, nil
+}
+
+// Status is View's.
+func (c *Client) Status(ctx context.Context) (*engine.Status, error) {
+	var status *engine.Status
+	err := c.call(ctx, request{Method: methodStatus}, func(r *reply) error { status = r.Status; return nil })
+	if err == nil && status == nil {
+		err = errors.New("the running engine answered without a status")
+	}
+	return status, err
+}
+
+// Values is View's. Also where fn ended it, the dimensions are returned.
+func (c *Client) Values(ctx context.Context, q engine.Query, fn func(engine.Item) error) (engine.Found, error) {
+	var out engine.Found
+	err := c.call(ctx, request{Method: methodValues, Entity: q.Entity, At: q.At}, func(r *reply) error {
+		if r.Dims != nil {
+			out.Dims = *r.Dims
+		}
+		if r.Found != nil {
+			out = r.Found.decode()
+		}
+		if r.Item == nil {
+			return nil
+		}
+		it, err := r.Item.decode()
+		if err != nil {
+			return err
+		}
+		return fn(it)
+	})
+	return out, err
+}
+
+// Logs is View's.
+func (c *Client) Logs(ctx context.Context, q engine.LogQuery, fn func(engine.Log) error) error {
+	req := request{Method: methodLogs, Task: q.Task, At: q.At, Failed: q.Failed}
+	return c.call(ctx, req, func(r *reply) error {
+		if r.Log == nil {
+			return nil
+		}
+		return fn(r.Log.decode())
+	})
+}
+
+// Pause is the engine's.
+func (c *Client) Pause(ctx context.Context, tasks []string, cascade bool) error {
+	return c.call(ctx, request{Method: methodPause, Tasks: tasks, Cascade: cascade}, ignore)
+}
+
+// Resume is the engine's.
+func (c *Client) Resume(ctx context.Context, tasks []string) error {
+	return c.call(ctx, request{Method: methodResume, Tasks: tasks}, ignore)
+}
+
+// Quit is the engine's.
+func (c *Client) Quit(ctx context.Context, force bool) error {
+	return c.call(ctx, request{Method: methodQuit, Force: force}, ignore)
+}
+
+func ignore(*reply) error { return nil }
+
+// call makes one request on a connection of its own, so that calls need not
+// wait for each other, and an abandoned one is a closed connection.
+func (c *Client) call(ctx context.Context, req request, fn func(*reply) error) error {
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, "unix", c.socket)
+	if err != nil {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		return fmt.Errorf("%w (%w)", ErrGone, err)
+	}
+	defer conn.Close()
+	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Now()) })
+	defer stop()
+	err = exchange(conn, req, fn)
+	if err != nil && ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+// exchange sends a request and hands the lines of its answer to fn, the closing
+// one too. An error that the engine reports, or of fn, ends it.
+func exchange(conn net.Conn, req request, fn func(*reply) error) error {
+	req.V = Version
+	line, err := json.Marshal(req)
+	if err != nil {
+		return fmt.Errorf("make a request: %w", err)
+	}
+	// An engine that refuses us says so and hangs up: its answer counts more
+	// than that we could not send all.
+	_, sent := conn.Write(append(line, '\n'))
+	in := newLineReader(conn, MaxReply)
+	for {
+		line, err := in.next()
+		if errors.Is(err, errLineTooLong) {
+			return fmt.Errorf("the running engine sent a line of more than %d bytes", MaxReply)
+		}
+		if err != nil {
+			return fmt.Errorf("%w (%w)", ErrGone, errors.Join(sent, err))
+		}
+		var r reply
+		if err := json.Unmarshal(line, &r); err != nil {
+			return fmt.Errorf("the running engine sent what is no answer: %w", err)
+		}
+		if r.Error != nil {
+			return r.Error.decode()
+		}
+		if err := fn(&r); err != nil {
+			return err
+		}
+		if r.Done {
+			return nil
+		}
+	}
+}

@@ -1,0 +1,38 @@
+// Package control lets other processes ask a running engine: where the run
+// stands, its values and logs, and to pause, resume or quit.
+//
+// The engine holds its state directory alone, so whoever wants to read it
+// while a run is on has to ask. The engine's program listens on a Unix socket
+// in the state directory ([Listen], [Serve]); others reach it with [Dial],
+// which gives a [Client]: an engine.View that also pauses, resumes and quits.
+//
+// # Protocol
+//
+// A connection carries requests and answers as JSON, one object a line, in
+// UTF-8, one request at a time. A request names the protocol's version and a
+// method:
+//
+//	{"v":1,"method":"values","entity":"Word","at":{"input_no":0}}
+//
+// An answer is any number of lines, the last of which holds "done" or "error":
+//
+//	{"dims":["input_no","word_no"]}
+//	{"item":{"coord":[0,0],"json":"Good"}}
+//	{"found":{"dims":["input_no","word_no"],"have":1,"want":1,"known":true},"done":true}
+//
+// Methods are hello, status, values, logs, pause, resume and quit. Values and
+// logs are handed over as they are read, never collected first. A file value
+// and a log travel as a path: both sides are on one machine.
+//
+// # Caveats
+//
+// Nothing that a client does can harm the engine: what it sends is bounded
+// ([MaxRequest]), so are the connections ([MaxConns]), and a client that does
+// not read for [WriteTimeout] is dropped. It is the server's View that must not
+// hold anything the engine needs while it hands out a value.
+//
+// The socket is open to the user alone (mode 0600, in a folder of mode 0700).
+// There is no other protection: who may open it may end the run.
+//
+// A JSON value nested deeper than 10,000 levels does not pass.
+package control

@@ -1,0 +1,27 @@
+// Package engine runs pipelines. It is the only package that knows all the
+// others.
+//
+// One goroutine, the loop, owns all scheduling state. It takes what has
+// happened, lets the transition function of package ticket say what may run
+// now, hands what changed to the two stores' writers, and fills free slots from
+// the ready queues. Blobs are durable before data, and data before metadata;
+// a job may start on a result whose commit is still being written, since its
+// own record commits later in the same file, but nothing is said before it is
+// durable, and nothing deleted.
+//
+//	p, err := engine.LoadFile("pipeline.yaml", engine.LoadOptions{})
+//	e, err := engine.New(p, engine.Options{Dir: "."})
+//	defer e.Close()
+//	summary, err := e.Run(ctx)
+//
+// New takes the state directory's lock, Run runs once, Close gives the
+// directory back. While Run runs, an Engine answers Status, Values and Logs,
+// and hears Pause, Resume and Quit, from any goroutine. State is the same view
+// of a directory that no engine holds.
+//
+// # Caveats
+//
+// Failed jobs are no error of Run: its summary tells of them. Jobs are
+// processes with the rights of this one. A state directory is of one pipeline;
+// an edited pipeline keeps what is the same and runs the rest.
+package engine

@@ -1,0 +1,144 @@
+package engine
+
+import (
+	"container/heap"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"operon/engine/worker"
+	"operon/spec/coord"
+	"operon/storage"
+)
+
+// apply takes in what a command returned.
+func (l *loop) apply(done worker.JobsDone) {
+	f := l.flows[done.Dataflow.Task.Index]
+	l.free++
+	l.running--
+	f.running--
+	f.jobs -= int64(len(done.Results))
+	f.changed = true
+	ran, took := 0, time.Duration(0)
+	for i := range done.Results {
+		r := &done.Results[i]
+		switch {
+		case r.NotRun():
+			l.putBack(f, r.Job)
+		case r.Err != nil:
+			l.fault(r.Err)
+			l.putBack(f, r.Job)
+		case r.Failure != nil:
+			l.failed(f, r)
+		default:
+			ran++
+			took += time.Duration(r.Record.End - r.Record.Start)
+			l.finished(f, r)
+		}
+	}
+	if f.df.InProcess() {
+		f.pace.add(ran, took)
+	}
+}
+
+// finished applies the end of a job that went well.
+func (l *loop) finished(f *flow, r *worker.Result) {
+	ranges, err := l.table.OnJob(f.task.Index, r.Job.Coord, r.Record.Extent)
+	if err != nil {
+		l.fault(fmt.Errorf("this is a bug: %w", err))
+		return
+	}
+	l.data.PutRecord(f.id, r.Record, r.Output)
+	l.puts++
+	f.executed++
+	delete(f.attempts, r.Job.Coord)
+	l.push(ranges)
+}
+
+// failed decides about an attempt that went wrong.
+func (l *loop) failed(f *flow, r *worker.Result) {
+	what, wait := judge(f.task.Retry, r.Failure, r.Job.Attempt, rand.Float64())
+	if l.killed && what != verdictStopSick {
+		what = verdictAgain // whatever it died of, it was us
+	}
+	switch what {
+	case verdictAgain:
+		l.putBack(f, r.Job)
+	case verdictStopSick:
+		l.fault(&MachineError{Doing: "run task " + f.task.Name, Err: r.Failure})
+		l.putBack(f, r.Job)
+	case verdictRetry:
+		if f.attempts == nil {
+			f.attempts = map[coord.Coord]int{}
+		}
+		f.attempts[r.Job.Coord] = r.Job.Attempt
+		f.retrying++
+		heap.Push(&l.timers, due{time.Now().Add(wait), f, worker.Job{Coord: r.Job.Coord, Attempt: r.Job.Attempt + 1}})
+		l.say(Event{Kind: EventRetry, Failed: l.describe(f, r), Delay: wait.Seconds()})
+	case verdictFail:
+		l.gaveUp(f, r)
+	}
+}
+
+// gaveUp applies that a job has failed for good.
+func (l *loop) gaveUp(f *flow, r *worker.Result) {
+	if err := l.table.OnFailed(f.task.Index, r.Job.Coord); err != nil {
+		l.fault(fmt.Errorf("this is a bug: %w", err))
+		return
+	}
+	failed := l.describe(f, r)
+	l.data.PutFailure(f.id, failureRecord(r))
+	l.puts++
+	l.failures.add(failed)
+	l.failing = l.failing || !l.keepGoing
+	l.say(Event{Kind: EventFailure, Failed: failed})
+}
+
+// putBack makes a job ready again that never ran, or was cut short by us.
+func (l *loop) putBack(f *flow, job worker.Job) {
+	l.activate(f)
+	f.again = append(f.again, job)
+}
+
+// retryDue makes those jobs ready whose next attempt is due.
+func (l *loop) retryDue(now time.Time) {
+	for len(l.timers) > 0 && !l.timers[0].at.After(now) {
+		d := heap.Pop(&l.timers).(due)
+		d.flow.retrying--
+		l.putBack(d.flow, d.job)
+	}
+}
+
+// fault notes what stops the run although no job is to blame for it.
+func (l *loop) fault(err error) {
+	if l.sick == nil {
+		l.sick = classify(err)
+		l.worker.Stop()
+	}
+}
+
+// stop lets running jobs finish and starts no more.
+func (l *loop) stop() {
+	l.stopping = true
+	l.worker.Stop()
+}
+
+// kill ends running jobs at once.
+func (l *loop) kill() {
+	l.stopping, l.killed = true, true
+	l.worker.Kill()
+}
+
+// classify makes of an error what the caller of Run decides on.
+func classify(err error) error {
+	var damage *storage.Damage
+	if errors.As(err, &damage) {
+		return &InconsistentError{Detail: err.Error()}
+	}
+	var sick *MachineError
+	if !errors.As(err, &sick) && machine(err) {
+		return &MachineError{Doing: "go on", Err: err}
+	}
+	return err
+}

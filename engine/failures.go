@@ -1,0 +1,105 @@
+package engine
+
+import (
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"operon/engine/worker"
+	"operon/storage"
+)
+
+// failures groups failed jobs by cause.
+type failures struct {
+	groups []*FailureGroup // by first appearance
+	byKey  map[string]*FailureGroup
+}
+
+func (f *failures) add(failed *Failed) {
+	cause := normalise(failed)
+	key := failed.Task + "\x00" + failed.Kind + "\x00" + cause
+	if g := f.byKey[key]; g != nil {
+		g.Jobs++
+		return
+	}
+	if f.byKey == nil {
+		f.byKey = map[string]*FailureGroup{}
+	}
+	g := &FailureGroup{Task: failed.Task, Kind: failed.Kind, Cause: cause, Jobs: 1, Sample: *failed}
+	f.byKey[key] = g
+	f.groups = append(f.groups, g)
+}
+
+// list is the groups, most jobs first.
+func (f *failures) list() []FailureGroup {
+	var out []FailureGroup
+	for _, g := range f.groups {
+		out = append(out, *g)
+	}
+	slices.SortStableFunc(out, func(a, b FailureGroup) int { return int(b.Jobs - a.Jobs) })
+	return out
+}
+
+var (
+	quoted  = regexp.MustCompile(`"[^"]*"|'[^']*'`)
+	paths   = regexp.MustCompile(`(/[^\s:/]+)+/?`)
+	numbers = regexp.MustCompile(`\d+`)
+)
+
+// normalise makes alike what differs from job to job of one cause: quoted text,
+// paths and numbers of the message, and of the last line of standard error,
+// which tells most about an exit status. The status itself stays.
+func normalise(f *Failed) string {
+	cause := f.Message
+	if f.Kind != "exit" || f.Exit == 127 {
+		cause = alike(cause)
+	}
+	lines := strings.Split(strings.TrimRight(string(f.Stderr), "\n"), "\n")
+	if last := strings.TrimSpace(lines[len(lines)-1]); last != "" {
+		cause += ": " + alike(last)
+	}
+	return cause
+}
+
+func alike(text string) string {
+	text = quoted.ReplaceAllString(text, "…")
+	text = paths.ReplaceAllString(text, "…")
+	return numbers.ReplaceAllString(text, "#")
+}
+
+// describe is a failed attempt for a person.
+func (l *loop) describe(f *flow, r *worker.Result) *Failed {
+	out := &Failed{
+		Task:     f.task.Name,
+		Coord:    r.Job.Coord,
+		Dims:     f.task.ContextNames(),
+		Kind:     string(r.Failure.Kind),
+		Message:  r.Failure.Message,
+		Attempts: r.Job.Attempt,
+		Exit:     r.Failure.Exit,
+		Signal:   r.Failure.Signal,
+		Stderr:   r.Failure.Stderr,
+	}
+	if r.Log != "" {
+		out.Log = filepath.Join(l.logs, r.Log)
+	}
+	return out
+}
+
+// failureRecord is what the store keeps of a failed job.
+func failureRecord(r *worker.Result) storage.Failure {
+	u := r.Failure.Usage
+	return storage.Failure{
+		Coord:    r.Job.Coord,
+		Kind:     string(r.Failure.Kind),
+		Message:  r.Failure.Message,
+		Exit:     r.Failure.Exit,
+		Signal:   r.Failure.Signal,
+		Attempts: uint32(r.Job.Attempt),
+		Start:    u.Start.UnixNano(),
+		End:      u.Start.Add(u.Wall).UnixNano(),
+		Log:      r.Log,
+		Stderr:   r.Failure.Stderr,
+	}
+}

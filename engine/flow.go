@@ -1,0 +1,111 @@
+package engine
+
+import (
+	"slices"
+	"time"
+
+	"operon/engine/ticket"
+	"operon/engine/worker"
+	"operon/spec"
+	"operon/spec/coord"
+)
+
+// flow is a task's dataflow as the loop sees it.
+type flow struct {
+	task     *spec.TaskSpec
+	id       uint64
+	df       *worker.Dataflow
+	wanted   bool // of what was asked for
+	paused   bool
+	queue    *queue
+	again    []worker.Job        // attempts that are due
+	attempts map[coord.Coord]int // of jobs that were tried more than once
+	running  int                 // commands under way
+	jobs     int64               // jobs under way
+	retrying int                 // jobs that wait for their next attempt
+	pace     pace
+	executed int64
+	reused   int64
+	changed  bool // since the last event about it
+	said     DataflowState
+}
+
+func (f *flow) ready() int { return f.queue.size + len(f.again) }
+
+// limits are what dispatch goes by.
+func (f *flow) limits() limits {
+	l := limits{ready: f.ready(), running: f.running, pool: f.task.PoolSize(), held: f.paused || !f.wanted, batch: 1}
+	if f.df.InProcess() {
+		l.batch = f.pace.batch()
+	}
+	return l
+}
+
+// take takes up to n jobs: attempts that are due first.
+func (f *flow) take(n int) []worker.Job {
+	k := min(n, len(f.again))
+	out := slices.Clone(f.again[:k])
+	f.again = f.again[k:]
+	for _, c := range f.queue.pop(n - k) {
+		attempt := 1
+		if tried := f.attempts[c]; tried > 0 {
+			attempt = tried + 1
+		}
+		out = append(out, worker.Job{Coord: c, Attempt: attempt})
+	}
+	return out
+}
+
+// status is where the task stands, but for what is blocked.
+func (f *flow) status(c ticket.Counts) TaskStatus {
+	s := TaskStatus{
+		Task:     f.task.Name,
+		Dataflow: f.id,
+		Waiting:  c.Waiting(),
+		Queued:   c.Promoted - c.Done - c.Failed - c.Holes - f.jobs,
+		Running:  f.jobs,
+		Done:     c.Done,
+		Failed:   c.Failed,
+		Holes:    c.Holes,
+		Reused:   f.reused,
+		Paused:   f.paused,
+	}
+	s.DataflowState = dataflowState(c, f.jobs)
+	return s
+}
+
+func dataflowState(c ticket.Counts, running int64) DataflowState {
+	switch {
+	case c.Failed > 0:
+		return DataflowFailed
+	case c.Complete():
+		return DataflowComplete
+	case running > 0 || c.Promoted > 0:
+		return DataflowRunning
+	}
+	return DataflowWaiting
+}
+
+// due is an attempt that waits for its time.
+type due struct {
+	at   time.Time
+	flow *flow
+	job  worker.Job
+}
+
+// timers are the attempts to come, the earliest first.
+type timers []due
+
+func (t timers) Len() int           { return len(t) }
+func (t timers) Less(i, j int) bool { return t[i].at.Before(t[j].at) }
+func (t timers) Swap(i, j int)      { t[i], t[j] = t[j], t[i] }
+
+// Push is heap.Interface's.
+func (t *timers) Push(x any) { *t = append(*t, x.(due)) }
+
+// Pop is heap.Interface's.
+func (t *timers) Pop() any {
+	last := (*t)[len(*t)-1]
+	*t = (*t)[:len(*t)-1]
+	return last
+}

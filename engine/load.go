@@ -1,0 +1,91 @@
+package engine
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sort"
+
+	"github.com/bmatcuk/doublestar/v4"
+
+	"operon/spec"
+	"operon/spec/value"
+)
+
+// LoadFile reads and compiles a pipeline file, with the digests of the files
+// that its tasks depend on. What is wrong with the file is a spec.Errors.
+func LoadFile(path string, o LoadOptions) (*spec.Pipeline, error) {
+	src, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("read the pipeline file: %w", err)
+	}
+	so := spec.Options{File: path, Params: o.Params, LookupEnv: o.LookupEnv, Digests: fileDigests{filepath.Dir(path)}}
+	if o.ParamsFile != "" {
+		text, err := os.ReadFile(o.ParamsFile)
+		if err != nil {
+			return nil, fmt.Errorf("read the params file: %w", err)
+		}
+		if so.ParamsFile, err = spec.ParseParams(text, o.ParamsFile); err != nil {
+			return nil, err
+		}
+	}
+	return spec.Load(src, so)
+}
+
+// fileDigests finds the files that a task depends on, below a folder.
+type fileDigests struct{ dir string }
+
+// Digest is spec.Digests': the files that a path or glob names, sorted by path.
+// A pattern that names nothing is an error.
+func (d fileDigests) Digest(pattern string) ([]spec.Dep, error) {
+	matches, err := doublestar.FilepathGlob(filepath.Join(escapeGlob(d.dir), pattern), doublestar.WithFilesOnly())
+	if err != nil {
+		return nil, fmt.Errorf("deps %q: %w", pattern, err)
+	}
+	if len(matches) == 0 {
+		return nil, fmt.Errorf("deps %q: %w", pattern, fs.ErrNotExist)
+	}
+	var out []spec.Dep
+	for _, m := range matches {
+		rel, err := filepath.Rel(d.dir, m)
+		if err != nil {
+			return nil, fmt.Errorf("deps %q: %w", pattern, err)
+		}
+		sum, err := fileDigest(m)
+		if err != nil {
+			return nil, fmt.Errorf("deps %q: %w", pattern, err)
+		}
+		out = append(out, spec.Dep{Path: filepath.ToSlash(rel), SHA256: sum})
+	}
+	sort.Slice(out, func(i, j int) bool { return out[i].Path < out[j].Path })
+	return out, nil
+}
+
+// escapeGlob makes of a folder's name a pattern that names just it.
+func escapeGlob(dir string) string {
+	var out []byte
+	for i := range len(dir) {
+		switch dir[i] {
+		case '*', '?', '[', ']', '{', '}', '\\':
+			out = append(out, '\\')
+		}
+		out = append(out, dir[i])
+	}
+	return string(out)
+}
+
+func fileDigest(path string) (d value.Digest, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return d, err
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return d, err
+	}
+	return value.Digest(h.Sum(nil)), nil
+}

@@ -1,0 +1,193 @@
+package engine
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"operon/engine/ticket"
+	"operon/engine/worker"
+	"operon/spec"
+	"operon/storage"
+)
+
+// loop is the one goroutine that owns all scheduling state. It waits for the
+// first event and takes what else has arrived; the transition function says for
+// each what may run now; what changed goes to the two writers; dispatch hands
+// ready jobs to free slots; requests are answered once what they were told is
+// durable. When nothing runs and nothing can start, it ends.
+type loop struct {
+	p       *spec.Pipeline
+	log     *slog.Logger
+	events  func(Event)
+	table   *ticket.Table
+	flows   []*flow // file order
+	active  []*flow // those with ready jobs, file order
+	worker  *worker.Worker
+	commits *committer
+
+	free      int // slots
+	running   int // commands under way
+	timers    timers
+	data      *storage.Batch // what this turn puts
+	puts      int            // jobs in it
+	ahead     []batchJobs    // batches whose data is not durable yet
+	aheadJobs int
+	answers   []answer
+
+	keepGoing bool
+	failing   bool  // a job has failed, and no new one may start
+	stopping  bool  // somebody asked for the end
+	killed    bool  // at once
+	sick      error // the machine's or the data's fault
+	runID     string
+	saidState RunState
+	failures  failures
+	lastTick  time.Time
+	logs      string
+}
+
+// batchJobs is how many jobs a batch holds.
+type batchJobs struct {
+	number uint64
+	jobs   int
+}
+
+// maxAhead is how many finished jobs may be ahead of the data writer before the
+// loop starts no more.
+const maxAhead = 32 << 10
+
+// run runs the loop to its end.
+func (l *loop) run(ctx context.Context, requests <-chan request) error {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	l.data = &storage.Batch{}
+	for {
+		l.dispatch()
+		l.commit(false)
+		l.answer()
+		l.tell(time.Now(), false)
+		if l.ended() {
+			return l.sick
+		}
+		timer.Reset(l.untilNext())
+		select {
+		case done := <-l.worker.Responses():
+			l.apply(done)
+			l.drain()
+		case r := <-requests:
+			l.request(r)
+		case <-l.commits.wake:
+			l.committed()
+		case <-timer.C:
+			l.retryDue(time.Now())
+		case <-ctx.Done():
+			l.kill()
+			ctx = context.WithoutCancel(ctx) // heard; running jobs still answer
+		}
+	}
+}
+
+// drain takes the responses that have arrived meanwhile.
+func (l *loop) drain() {
+	for range l.running {
+		select {
+		case done := <-l.worker.Responses():
+			l.apply(done)
+		default:
+			return
+		}
+	}
+}
+
+// ended reports whether nothing runs and nothing more is to start.
+func (l *loop) ended() bool {
+	if l.running > 0 {
+		return false
+	}
+	if l.halted() {
+		return true
+	}
+	if l.wantedComplete() {
+		return true
+	}
+	if len(l.timers) > 0 || l.aheadJobs > maxAhead {
+		return false
+	}
+	for _, f := range l.active {
+		if f.wanted {
+			return false // paused: somebody may resume it
+		}
+	}
+	return true
+}
+
+// halted reports whether no new job may start.
+func (l *loop) halted() bool { return l.failing || l.stopping || l.sick != nil }
+
+func (l *loop) wantedComplete() bool {
+	for n, f := range l.flows {
+		if f.wanted && !l.table.Counts(n).Complete() {
+			return false
+		}
+	}
+	return true
+}
+
+// dispatch fills the free slots from the ready queues.
+func (l *loop) dispatch() {
+	for l.free > 0 && !l.halted() && l.aheadJobs <= maxAhead {
+		tasks := make([]limits, len(l.active))
+		for n, f := range l.active {
+			tasks[n] = f.limits()
+		}
+		n, jobs := pick(tasks, l.free)
+		if n < 0 {
+			return
+		}
+		f := l.active[n]
+		cmd := worker.RunJobs{Dataflow: f.df, Jobs: f.take(jobs)}
+		if f.ready() == 0 {
+			l.active = append(l.active[:n], l.active[n+1:]...)
+		}
+		f.running++
+		f.jobs += int64(len(cmd.Jobs))
+		f.changed = true
+		l.free--
+		l.running++
+		l.worker.RunJobs(cmd)
+	}
+}
+
+// push makes jobs ready.
+func (l *loop) push(ranges []ticket.Range) {
+	for _, r := range ranges {
+		f := l.flows[r.Task]
+		l.activate(f)
+		f.queue.push(r)
+		f.changed = true
+	}
+}
+
+// activate puts f among the flows with ready jobs, in its place.
+func (l *loop) activate(f *flow) {
+	if f.ready() > 0 {
+		return
+	}
+	at := 0
+	for at < len(l.active) && l.active[at].task.Index < f.task.Index {
+		at++
+	}
+	l.active = append(l.active, nil)
+	copy(l.active[at+1:], l.active[at:])
+	l.active[at] = f
+}
+
+// untilNext is how long the loop may wait with nothing happening.
+func (l *loop) untilNext() time.Duration {
+	wait := tellEvery
+	if len(l.timers) > 0 {
+		wait = min(wait, time.Until(l.timers[0].at))
+	}
+	return max(wait, 0)
+}

@@ -1,0 +1,59 @@
+package engine
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"operon/engine/body"
+	"operon/spec"
+)
+
+// verdict is what is done about a failed attempt.
+type verdict uint8
+
+const (
+	verdictRetry    verdict = iota // try again after a delay
+	verdictFail                    // the job has failed for good
+	verdictAgain                   // it was the engine's doing: the job waits as before
+	verdictStopSick                // the machine's fault: the run stops, no job is blamed
+)
+
+// judge decides about a failed attempt; chance in [0, 1) decides the jitter.
+func judge(r spec.Retry, f *body.Failure, attempt int, chance float64) (verdict, time.Duration) {
+	switch f.Kind {
+	case body.KindCancelled, body.KindLost:
+		return verdictAgain, 0
+	case body.KindResources:
+		return verdictStopSick, 0
+	}
+	if attempt > r.Times || !retries(r, f) {
+		return verdictFail, 0
+	}
+	return verdictRetry, delay(r, attempt, chance)
+}
+
+func retries(r spec.Retry, f *body.Failure) bool {
+	switch f.Kind {
+	case body.KindExit:
+		return r.OnExit || slices.Contains(r.Exits, f.Exit)
+	case body.KindSignal:
+		return r.OnSignal
+	case body.KindTimeout:
+		return r.OnTimeout
+	case body.KindOutput:
+		return r.OnOutput
+	}
+	return false
+}
+
+// delay grows by the factor from attempt to attempt, up to the bound, and is
+// spread by the jitter to both sides.
+func delay(r spec.Retry, attempt int, chance float64) time.Duration {
+	d := float64(r.Backoff) * math.Pow(r.Factor, float64(attempt-1))
+	if r.MaxBackoff > 0 {
+		d = min(d, float64(r.MaxBackoff))
+	}
+	d *= 1 + r.Jitter*(2*chance-1)
+	return time.Duration(max(0, min(d, float64(24*time.Hour))))
+}

@@ -1,0 +1,91 @@
+package engine
+
+import (
+	"slices"
+
+	"operon/spec"
+	"operon/spec/value"
+)
+
+// oldFlow is a dataflow that an earlier run left, as far as reconcile looks.
+type oldFlow struct {
+	ID          uint64
+	Task        string
+	Fingerprint value.Digest
+	Dims        []string
+	Spawn       string
+}
+
+// action is what becomes of a task's dataflow.
+type action string
+
+const (
+	actionKeep    action = "keep"
+	actionReplace action = "replace"
+	actionCreate  action = "create"
+)
+
+// decision is reconcile's word on one task.
+type decision struct {
+	Action action
+	Old    uint64 // keep and replace: the dataflow that is there
+	Reason string // the first rule that failed, for replace and create
+}
+
+// facts are what reconcile knows beyond the pipeline and what is there.
+type facts struct {
+	old     map[string]oldFlow // by task
+	content map[string]bool    // of a source task: whether it looks at what it did
+	newRun  bool               // the last run is complete, so what is never reused runs again
+}
+
+// reconcile decides for every task, upstream first, whether its dataflow is
+// kept. It returns the decisions in file order, and the dataflows that no task
+// has any more.
+func reconcile(p *spec.Pipeline, f facts) (decisions []decision, orphans []uint64) {
+	decisions = make([]decision, len(p.Tasks))
+	used := map[uint64]bool{}
+	for _, t := range p.Topo {
+		d := decide(t, f, decisions)
+		decisions[t.Index] = d
+		used[d.Old] = true
+	}
+	for _, o := range f.old {
+		if !used[o.ID] {
+			orphans = append(orphans, o.ID)
+		}
+	}
+	slices.Sort(orphans)
+	return decisions, orphans
+}
+
+func decide(t *spec.TaskSpec, f facts, above []decision) decision {
+	old, there := f.old[t.Name]
+	if !there {
+		return decision{Action: actionCreate, Reason: "never ran"}
+	}
+	replace := func(reason string) decision {
+		return decision{Action: actionReplace, Old: old.ID, Reason: reason}
+	}
+	spawn := ""
+	if t.Spawn != nil {
+		spawn = t.Spawn.Name
+	}
+	switch {
+	case !slices.Equal(old.Dims, t.ContextNames()) || old.Spawn != spawn:
+		return replace("its dimensions changed")
+	case old.Fingerprint != t.Fingerprint:
+		return replace("its definition changed")
+	case f.newRun && !t.Cache:
+		return replace("cache: false runs again in every new run")
+	}
+	if same, isSource := f.content[t.Name]; isSource && !same {
+		return replace("its source changed")
+	}
+	for _, up := range t.Upstream() {
+		if above[up.Index].Action != actionKeep {
+			return replace("task " + up.Name + " runs again")
+		}
+	}
+	return decision{Action: actionKeep, Old: old.ID}
+}

@@ -1,0 +1,166 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"operon/meta"
+	"operon/spec"
+	"operon/storage"
+	"operon/storage/boltfile"
+)
+
+// State is a state directory without an engine: read only.
+type State struct {
+	dir  string
+	lock *boltfile.Lock
+	data *storage.Store
+	meta *meta.Store
+	foot meta.Footprint
+	p    *spec.Pipeline
+}
+
+// OpenState opens a state directory for reading. Nothing there is ErrNoState;
+// an engine there is an *InUseError with its socket.
+func OpenState(dir string) (s *State, err error) {
+	if dir, err = filepath.Abs(dir); err != nil {
+		return nil, &MachineError{Doing: "find the state directory", Err: err}
+	}
+	if _, err := os.Stat(filepath.Join(dir, storage.DataFile)); errors.Is(err, fs.ErrNotExist) {
+		return nil, ErrNoState
+	}
+	s = &State{dir: dir}
+	if s.lock, err = boltfile.AcquireLock(dir, true); err != nil {
+		return nil, lockError(dir, err)
+	}
+	if err := s.open(); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+func (s *State) open() (err error) {
+	if s.data, err = storage.Open(s.dir, storage.Options{ReadOnly: true}); err != nil {
+		return stateError(s.dir, "open the data", err)
+	}
+	s.meta, err = meta.Open(s.dir, meta.Options{ReadOnly: true})
+	if errors.Is(err, fs.ErrNotExist) {
+		return &DamagedError{Path: filepath.Join(s.dir, meta.FileName), Detail: "it is missing", Mend: "run the pipeline: that makes it again from the data"}
+	}
+	if err != nil {
+		return stateError(s.dir, "open the metadata", err)
+	}
+	found := false
+	err = s.meta.View(func(r *meta.Reader) error {
+		s.foot, found, err = r.Footprint()
+		return err
+	})
+	if err != nil {
+		return stateError(s.dir, "read the footprint", err)
+	}
+	if !found {
+		return ErrNoState
+	}
+	s.p, err = spec.Load(s.foot.Source, spec.Options{File: s.foot.File, Params: decodeAsked(s.foot.Asked).Params})
+	if err != nil {
+		return &DamagedError{Path: filepath.Join(s.dir, meta.FileName), Detail: "the pipeline that ran cannot be read: " + err.Error(), Mend: "run the pipeline again"}
+	}
+	return nil
+}
+
+// Close closes it.
+func (s *State) Close() error {
+	var err error
+	if s.meta != nil {
+		err = s.meta.Close()
+	}
+	if s.data != nil {
+		err = errors.Join(err, s.data.Close())
+	}
+	if s.lock != nil {
+		err = errors.Join(err, s.lock.Release())
+	}
+	return err
+}
+
+// Pipeline is the pipeline that last ran there, from its snapshot.
+func (s *State) Pipeline() *spec.Pipeline { return s.p }
+
+// Status is View's. What a killed engine left reads stopped.
+func (s *State) Status(ctx context.Context) (*Status, error) {
+	st := &Status{Pipeline: s.p.Name, Run: s.foot.RunID, State: RunState(s.foot.State)}
+	if st.State != StateRunning {
+		var sum Summary
+		if json.Unmarshal(s.foot.Summary, &sum) == nil && len(sum.Tasks) == len(s.p.Tasks) {
+			for _, t := range sum.Tasks {
+				st.Tasks = append(st.Tasks, t.TaskStatus)
+			}
+			return st, nil
+		}
+	}
+	if st.State == StateRunning {
+		st.State = StateStopped
+	}
+	return st, s.count(st)
+}
+
+// count replays the tickets to tell how far a run came that did not say it.
+func (s *State) count(st *Status) error {
+	return s.data.View(func(r *storage.Reader) error {
+		return s.meta.View(func(m *meta.Reader) error {
+			flows, err := dataflows(r)
+			if err != nil {
+				return err
+			}
+			ids := make([]uint64, len(s.p.Tasks))
+			for _, t := range s.p.Tasks {
+				ids[t.Index] = flows[t.Name].ID
+			}
+			res, err := restoreFrom(s.p, ids, r, m, m.Applied() > s.data.LastCommit())
+			if err != nil {
+				return stateError(s.dir, "replay the finished jobs", err)
+			}
+			for _, t := range s.p.Tasks {
+				for _, c := range res.failed[t.Index] {
+					if err := res.table.OnFailed(t.Index, c); err != nil {
+						continue // done since
+					}
+				}
+			}
+			blocked := res.table.Blocked()
+			for _, t := range s.p.Tasks {
+				f := &flow{task: t, id: ids[t.Index]}
+				ts := f.status(res.table.Counts(t.Index))
+				ts.Blocked = blocked[t.Index]
+				ts.Waiting -= ts.Blocked
+				ts.Reused = ts.Done
+				st.Tasks = append(st.Tasks, ts)
+			}
+			return nil
+		})
+	})
+}
+
+// Values is View's.
+func (s *State) Values(ctx context.Context, q Query, fn func(Item) error) (found Found, err error) {
+	st, err := s.Status(ctx)
+	if err != nil {
+		return Found{}, err
+	}
+	err = s.data.View(func(r *storage.Reader) error {
+		found, err = readValues(ctx, r, s.p, q, st.producing(s.p, q.Entity), fn)
+		return err
+	})
+	return found, err
+}
+
+// Logs is View's.
+func (s *State) Logs(ctx context.Context, q LogQuery, fn func(Log) error) error {
+	return s.data.View(func(r *storage.Reader) error {
+		return readLogs(ctx, r, s.p, s.dir, q, fn)
+	})
+}

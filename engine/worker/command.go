@@ -1,0 +1,59 @@
+package worker
+
+import (
+	"operon/engine/body"
+	"operon/spec"
+	"operon/spec/coord"
+	"operon/spec/value"
+	"operon/storage"
+)
+
+// Dataflow is one task installed for running. It does not change afterwards.
+type Dataflow struct {
+	ID        uint64
+	Task      *spec.TaskSpec
+	Runner    body.Runner
+	Content   value.Digest // of what a source looks at; zero for other bodies
+	Producers []uint64     // the dataflow that fills each input's entity, declared order
+	Spawners  []uint64     // the dataflow that spawns each dimension, by Dim.Index
+	inputs    []input
+}
+
+// InProcess reports whether the jobs run in this process.
+func (d *Dataflow) InProcess() bool {
+	return d.Task.Body.Kind == spec.BodyJQ || d.Task.Body.Kind == spec.BodySource
+}
+
+// RunJobs asks for jobs of one dataflow, to be run one after another on one
+// slot.
+type RunJobs struct {
+	Dataflow *Dataflow
+	Jobs     []Job
+}
+
+// Job names one attempt.
+type Job struct {
+	Coord   coord.Coord
+	Attempt int // from 1
+}
+
+// JobsDone answers a RunJobs: a result a job, in the same order.
+type JobsDone struct {
+	Dataflow *Dataflow
+	Results  []Result
+}
+
+// Result is how one attempt ended. Exactly one of Output, Failure and Err is
+// set, or none of them if the worker was stopped before the job began.
+type Result struct {
+	Job     Job
+	Record  storage.Record  // with Output
+	Output  *storage.Output // what it returned, ready to be committed
+	Failure *body.Failure
+	Log     string // path of the log, relative to the logs folder; "" if there is none
+	// Err is no fault of the job: the store can't be read or written.
+	Err error
+}
+
+// NotRun reports whether the job never began.
+func (r *Result) NotRun() bool { return r.Output == nil && r.Failure == nil && r.Err == nil }

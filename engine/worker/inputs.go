@@ -1,0 +1,185 @@
+package worker
+
+import (
+	"crypto/sha256"
+	"fmt"
+
+	"operon/engine/body"
+	"operon/spec"
+	"operon/spec/coord"
+	"operon/spec/value"
+	"operon/storage"
+)
+
+// input is one reference, compiled: where in the task's coordinate the indices
+// of its entity come from.
+type input struct {
+	ref      *spec.Input
+	producer uint64
+	// from is, for each dimension of the entity, its position in the task's
+	// context, or −1 if it is sliced.
+	from  []int
+	pins  []int // positions in the task's context of the free dimensions
+	slice []level
+}
+
+// level is one dimension of a slice.
+type level struct {
+	pos     int    // of the dimension in the entity's dimensions
+	spawner uint64 // the dataflow whose records tell its length
+	prec    []int  // positions of its precedents in the entity's dimensions
+}
+
+func (d *Dataflow) compile() {
+	here := map[*spec.Dim]int{}
+	for i, x := range d.Task.Context {
+		here[x] = i
+	}
+	for n, ref := range d.Task.In {
+		in := input{ref: ref, producer: d.Producers[n]}
+		at := map[*spec.Dim]int{}
+		for i, x := range ref.Entity.Dims {
+			at[x] = i
+			if ref.Sliced(x) {
+				in.from = append(in.from, -1)
+			} else {
+				in.from = append(in.from, here[x])
+				in.pins = append(in.pins, here[x])
+			}
+		}
+		for _, x := range ref.Slice {
+			l := level{pos: at[x], spawner: d.Spawners[x.Index]}
+			for _, p := range x.Prec {
+				l.prec = append(l.prec, at[p])
+			}
+			in.slice = append(in.slice, l)
+		}
+		d.inputs = append(d.inputs, in)
+	}
+}
+
+// assembled is one argument with the digest of what it is.
+type assembled struct {
+	arg    body.Arg
+	digest value.Digest
+	size   int // bytes of JSON held, roughly
+}
+
+// assemble brings together the arguments of the job at c, and their digests.
+func (w *Worker) assemble(r *storage.Reader, d *Dataflow, c coord.Coord) ([]body.Arg, []value.Digest, error) {
+	if len(d.inputs) == 0 {
+		return nil, nil, nil
+	}
+	args := make([]body.Arg, len(d.inputs))
+	digests := make([]value.Digest, len(d.inputs))
+	for n := range d.inputs {
+		in := &d.inputs[n]
+		var a assembled
+		var err error
+		if len(in.slice) == 0 {
+			a, err = in.single(r, c)
+		} else {
+			key := sliceKey{d.ID, n, c.Project(in.pins)}
+			a, err = w.slices.get(key, func() (assembled, error) { return in.sliced(r, c) })
+		}
+		if err != nil {
+			return nil, nil, fmt.Errorf("read input %s of task %s: %w", in.ref, d.Task.Name, err)
+		}
+		args[n], digests[n] = a.arg, a.digest
+	}
+	return args, digests, nil
+}
+
+// single is an argument that slices nothing: one value.
+func (in *input) single(r *storage.Reader, c coord.Coord) (a assembled, err error) {
+	v, err := in.at(r, c.Project(in.from))
+	if err != nil {
+		return a, err
+	}
+	return assembled{arg: body.Arg{Value: v}, digest: v.Digest()}, nil
+}
+
+// at is the entity's value at a coordinate of its dimensions.
+func (in *input) at(r *storage.Reader, c coord.Coord) (v value.Value, err error) {
+	job, item := c, uint32(0)
+	if in.ref.Entity.Producer.Spawn != nil {
+		last := c.Len() - 1
+		job, item = c.Prefix(last), c.At(last)
+	}
+	found := false
+	err = r.Values(in.producer, job, item, item+1, func(_ uint32, got value.Value) error {
+		v, found = got, true
+		return nil
+	})
+	if err == nil && !found {
+		err = &storage.Damage{Instance: in.producer, Coord: job, Detail: fmt.Sprintf("item %d is missing", item)}
+	}
+	return v, err
+}
+
+// sliced is an argument that slices: a nested list.
+func (in *input) sliced(r *storage.Reader, c coord.Coord) (a assembled, err error) {
+	index := make([]uint32, len(in.from))
+	for pos, from := range in.from {
+		if from >= 0 {
+			index[pos] = c.At(from)
+		}
+	}
+	s := &value.Slice{Lens: make([][]uint32, len(in.slice))}
+	if err := in.list(r, 0, index, s); err != nil {
+		return a, err
+	}
+	h := sha256.New()
+	s.WriteIdentity(h)
+	size := 64 * len(s.Items)
+	for _, v := range s.Items {
+		size += len(v.JSON)
+	}
+	return assembled{arg: body.Arg{Slice: s}, digest: value.Digest(h.Sum(nil)), size: size}, nil
+}
+
+// list appends one list of the given level, and all below it, to s.
+func (in *input) list(r *storage.Reader, n int, index []uint32, s *value.Slice) error {
+	l := in.slice[n]
+	extent, err := in.length(r, l, index)
+	if err != nil {
+		return err
+	}
+	s.Lens[n] = append(s.Lens[n], extent)
+	last := n == len(in.slice)-1
+	if last && in.ref.Entity.Producer.Spawn != nil {
+		// The innermost dimension is the spawned one: the list is a job's own.
+		return r.Values(in.producer, coord.Of(index[:l.pos]...), 0, extent, func(_ uint32, v value.Value) error {
+			s.Items = append(s.Items, v)
+			return nil
+		})
+	}
+	for i := range extent {
+		index[l.pos] = i
+		if !last {
+			if err := in.list(r, n+1, index, s); err != nil {
+				return err
+			}
+			continue
+		}
+		v, err := in.at(r, coord.Of(index...))
+		if err != nil {
+			return err
+		}
+		s.Items = append(s.Items, v)
+	}
+	return nil
+}
+
+func (in *input) length(r *storage.Reader, l level, index []uint32) (uint32, error) {
+	at := make([]uint32, len(l.prec))
+	for k, p := range l.prec {
+		at[k] = index[p]
+	}
+	c := coord.Of(at...)
+	rec, ok, err := r.Record(l.spawner, c)
+	if err == nil && !ok {
+		err = &storage.Damage{Instance: l.spawner, Coord: c, Detail: "the record that tells a dimension's length is missing"}
+	}
+	return rec.Extent, err
+}

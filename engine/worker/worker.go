@@ -1,0 +1,242 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
+
+	"operon/engine/body"
+	"operon/spec"
+	"operon/spec/value"
+	"operon/storage"
+)
+
+// Config is what a worker is made with.
+type Config struct {
+	Slots   int // how many commands it runs at once
+	Store   *storage.Store
+	Logs    string // folder for the jobs' standard error
+	Scratch string // folder for the jobs' own folders
+	Running *body.Running
+	Token   string // what every OPERON_JOB of this state directory begins with
+	RunID   string
+}
+
+// Worker runs jobs on its slots.
+type Worker struct {
+	cfg       Config
+	ctx       context.Context
+	cancel    context.CancelCauseFunc
+	commands  chan RunJobs
+	responses chan JobsDone
+	stopping  chan struct{}
+	stopOnce  sync.Once
+	slots     sync.WaitGroup
+	slices    *slices
+}
+
+// New starts a worker. It ends with Close, or is cut short when ctx ends.
+func New(ctx context.Context, cfg Config) (*Worker, error) {
+	w := &Worker{
+		cfg:       cfg,
+		commands:  make(chan RunJobs, cfg.Slots),
+		responses: make(chan JobsDone, cfg.Slots),
+		stopping:  make(chan struct{}),
+		slices:    newSlices(),
+	}
+	w.ctx, w.cancel = context.WithCancelCause(ctx)
+	started := make(chan error)
+	for n := range cfg.Slots {
+		w.slots.Go(func() { w.serve(n, started) })
+	}
+	var err error
+	for range cfg.Slots {
+		err = errors.Join(err, <-started)
+	}
+	if err != nil {
+		w.Close()
+		return nil, err
+	}
+	return w, nil
+}
+
+// CreateDataflow installs a dataflow.
+func (w *Worker) CreateDataflow(d *Dataflow) { d.compile() }
+
+// RunJobs sends a command to a slot that is free.
+func (w *Worker) RunJobs(cmd RunJobs) { w.commands <- cmd }
+
+// Responses is where commands are answered.
+func (w *Worker) Responses() <-chan JobsDone { return w.responses }
+
+// Stop makes the worker begin no further job of the commands that it has.
+func (w *Worker) Stop() { w.stopOnce.Do(func() { close(w.stopping) }) }
+
+// Kill ends every running job at once.
+func (w *Worker) Kill() {
+	w.Stop()
+	w.cancel(body.ErrKill)
+}
+
+// Close waits for the slots to end. No command may be sent afterwards.
+func (w *Worker) Close() {
+	close(w.commands)
+	done := make(chan struct{})
+	go func() { w.slots.Wait(); close(done) }()
+	for {
+		select {
+		case <-w.responses: // nobody listens any more
+		case <-done:
+			w.cancel(nil)
+			return
+		}
+	}
+}
+
+// slot is one of the worker's slots.
+type slot struct {
+	w      *Worker
+	body   *body.Slot
+	index  int
+	serial uint64
+}
+
+func (w *Worker) serve(index int, started chan<- error) {
+	b, err := body.NewSlot(body.SlotOptions{Index: index, Running: w.cfg.Running})
+	started <- err
+	if err != nil {
+		return
+	}
+	s := &slot{w: w, body: b, index: index}
+	for cmd := range w.commands {
+		w.responses <- s.run(cmd)
+	}
+	b.Close()
+}
+
+func (s *slot) run(cmd RunJobs) JobsDone {
+	done := JobsDone{Dataflow: cmd.Dataflow, Results: make([]Result, len(cmd.Jobs))}
+	if !cmd.Dataflow.InProcess() {
+		for i, job := range cmd.Jobs {
+			done.Results[i] = s.process(cmd.Dataflow, job)
+		}
+		return done
+	}
+	// One view for the whole batch: opening one costs as much as a small job.
+	err := s.w.cfg.Store.View(func(r *storage.Reader) error {
+		for i, job := range cmd.Jobs {
+			done.Results[i] = s.inProcess(r, cmd.Dataflow, job)
+		}
+		return nil
+	})
+	if err != nil {
+		for i := range done.Results {
+			done.Results[i] = Result{Job: cmd.Jobs[i], Err: err}
+		}
+	}
+	return done
+}
+
+func (w *Worker) stopped() bool {
+	select {
+	case <-w.stopping:
+		return true
+	default:
+		return w.ctx.Err() != nil
+	}
+}
+
+func (s *slot) inProcess(r *storage.Reader, d *Dataflow, job Job) Result {
+	if s.w.stopped() {
+		return Result{Job: job}
+	}
+	args, digests, err := s.w.assemble(r, d, job.Coord)
+	if err != nil {
+		return Result{Job: job, Err: err}
+	}
+	return s.attempt(d, job, args, digests, &body.Job{Coord: job.Coord, Attempt: job.Attempt, RunID: s.w.cfg.RunID, Args: args})
+}
+
+func (s *slot) process(d *Dataflow, job Job) Result {
+	if s.w.stopped() {
+		return Result{Job: job}
+	}
+	var args []body.Arg
+	var digests []value.Digest
+	if len(d.inputs) > 0 {
+		err := s.w.cfg.Store.View(func(r *storage.Reader) (err error) {
+			args, digests, err = s.w.assemble(r, d, job.Coord)
+			return err
+		})
+		if err != nil {
+			return Result{Job: job, Err: err}
+		}
+	}
+	s.serial++
+	name := strconv.Itoa(s.index) + "." + strconv.FormatUint(s.serial, 10)
+	log := LogName(d.Task, job)
+	b := &body.Job{
+		Coord:   job.Coord,
+		Attempt: job.Attempt,
+		Token:   s.w.cfg.Token + "." + name,
+		RunID:   s.w.cfg.RunID,
+		Args:    args,
+		Dir:     filepath.Join(s.w.cfg.Scratch, name),
+		Log:     filepath.Join(s.w.cfg.Logs, log),
+	}
+	result := s.attempt(d, job, args, digests, b)
+	if result.Record.Logged > 0 || result.Failure != nil && result.Failure.Logged > 0 {
+		result.Log = log
+	}
+	return result
+}
+
+// attempt runs the body, and readies what it returned for the store.
+func (s *slot) attempt(d *Dataflow, job Job, args []body.Arg, digests []value.Digest, b *body.Job) Result {
+	res, err := d.Runner.Run(s.w.ctx, s.body, b)
+	if err != nil {
+		var f *body.Failure
+		if !errors.As(err, &f) {
+			f = &body.Failure{Kind: body.KindInternal, Message: "this is a bug: " + err.Error(), Err: err}
+		}
+		return Result{Job: job, Failure: f}
+	}
+	out, err := s.w.cfg.Store.Prepare(res.Items, d.Task.Spawn != nil)
+	if closed := res.Close(); err == nil && closed != nil {
+		err = closed
+	}
+	if err != nil {
+		return Result{Job: job, Err: fmt.Errorf("store the output of task %s at %q: %w", d.Task.Name, job.Coord.Format(d.Task.ContextNames()), err)}
+	}
+	extent := uint32(len(res.Items))
+	return Result{Job: job, Output: out, Record: storage.Record{
+		Coord:    job.Coord,
+		Key:      spec.JobKey(d.Task, digests, job.Coord, d.Content),
+		Digest:   out.Digest(),
+		Extent:   extent,
+		Spawning: d.Task.Spawn != nil,
+		Attempts: uint32(job.Attempt),
+		Start:    res.Usage.Start.UnixNano(),
+		End:      res.Usage.Start.Add(max(res.Usage.Wall, 0)).UnixNano(),
+		CPU:      int64(res.Usage.CPU / time.Nanosecond),
+		MaxRSS:   res.Usage.MaxRSS,
+		Logged:   res.Logged,
+	}}
+}
+
+// LogName is the path of a job's log below the logs folder. It is unique to the
+// job and short enough for any file system.
+func LogName(t *spec.TaskSpec, job Job) string {
+	name := job.Coord.Format(t.ContextNames())
+	if len(name) > 200 {
+		name = job.Coord.Format(make([]string, job.Coord.Len()))
+	}
+	if name == "" {
+		name = "job"
+	}
+	return filepath.Join(t.Name, name+".log")
+}

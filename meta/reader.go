@@ -1,0 +1,167 @@
+package meta
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+
+	bolt "go.etcd.io/bbolt"
+
+	"operon/spec/coord"
+	"operon/storage/boltfile"
+)
+
+// Reader reads the metadata in one View, as it was when that began. It must not
+// be used after it, nor by two goroutines at once. What it hands out stays
+// valid, but for the data of pages, which ends with the call it is given to.
+type Reader struct {
+	tx      *bolt.Tx
+	applied uint64
+}
+
+// View calls fn with a reader. fn must not wait for a commit, nor call View.
+func (s *Store) View(fn func(*Reader) error) error {
+	return s.file.View(func(tx *bolt.Tx) error {
+		applied, err := number(tx, appliedKey)
+		if err != nil {
+			return err
+		}
+		return fn(&Reader{tx: tx, applied: applied})
+	})
+}
+
+// Applied is the number of the last commit of the data that the metadata
+// contains, 0 if none.
+func (r *Reader) Applied() uint64 { return r.applied }
+
+// Footprint is the footprint; ok is false if there is none.
+func (r *Reader) Footprint() (p Footprint, ok bool, err error) {
+	v := r.tx.Bucket([]byte(stateBucket)).Get([]byte(footprintKey))
+	if v == nil {
+		return Footprint{}, false, nil
+	}
+	body, ok := boltfile.Unseal([]byte(stateBucket), []byte(footprintKey), v)
+	if ok {
+		p, ok = decodeFootprint(body)
+	}
+	if !ok {
+		return Footprint{}, false, &Damage{Detail: "the footprint cannot be read"}
+	}
+	return p, true, nil
+}
+
+// Dataflows are all dataflows, in the order of their ids.
+func (r *Reader) Dataflows() ([]Dataflow, error) {
+	b := r.tx.Bucket([]byte(dataflowsBucket))
+	var list []Dataflow
+	c := b.Cursor()
+	for k, v := c.First(); k != nil; k, v = c.Next() {
+		body, ok := boltfile.Unseal([]byte(dataflowsBucket), k, v)
+		var d Dataflow
+		if ok {
+			d, ok = decodeDataflow(body)
+		}
+		if !ok || !bytes.Equal(k, dataflowKey(d.ID)) {
+			return nil, &Damage{Detail: fmt.Sprintf("a dataflow cannot be read (%x)", k)}
+		}
+		list = append(list, d)
+	}
+	if uint64(len(list)) != b.Sequence() {
+		return nil, &Damage{Detail: fmt.Sprintf("there are %d dataflows of %d", len(list), b.Sequence())}
+	}
+	return list, nil
+}
+
+// Tickets calls fn with the pages of tickets of a dataflow, in the order of
+// prefix and page, until it returns an error.
+func (r *Reader) Tickets(id uint64, fn func(prefix coord.Coord, page uint32, data []byte) error) error {
+	return r.pages(id, ticketsKind, fn)
+}
+
+// Resolutions calls fn with the pages of resolutions of a dataflow, in the order
+// of prefix and page, until it returns an error.
+func (r *Reader) Resolutions(id uint64, fn func(prefix coord.Coord, page uint32, data []byte) error) error {
+	return r.pages(id, resolutionsKind, fn)
+}
+
+func (r *Reader) pages(id uint64, kind byte, fn func(prefix coord.Coord, page uint32, data []byte) error) error {
+	return r.each(id, kind, func(key, body []byte) (bool, error) {
+		prefix, page, ok := pageOf(key)
+		if !ok {
+			return false, nil
+		}
+		return true, fn(prefix, page, body)
+	})
+}
+
+// Shares calls fn with the shares of a dataflow, in the order of reference and
+// pins, until it returns an error.
+func (r *Reader) Shares(id uint64, fn func(ref int, pins coord.Coord, done, quota uint64) error) error {
+	return r.each(id, sharesKind, func(key, body []byte) (bool, error) {
+		ref, pins, ok := shareOf(key)
+		done, quota, whole := decodePair(body)
+		if !ok || !whole {
+			return false, nil
+		}
+		return true, fn(int(ref), pins, done, quota)
+	})
+}
+
+// Explosions calls fn with the explosions of a dataflow, in the order of the
+// dimensions, until it returns an error.
+func (r *Reader) Explosions(id uint64, fn func(dim int, parents, children uint64) error) error {
+	return r.each(id, explosionsKind, func(key, body []byte) (bool, error) {
+		dim, ok := explosionOf(key)
+		parents, children, whole := decodePair(body)
+		if !ok || !whole {
+			return false, nil
+		}
+		return true, fn(int(dim), parents, children)
+	})
+}
+
+// each calls fn with the keys and bodies of one kind of a dataflow. fn reports
+// false for what makes no sense.
+func (r *Reader) each(id uint64, kind byte, fn func(key, body []byte) (bool, error)) error {
+	name := bucketOf(id)
+	b := r.tx.Bucket(name)
+	if b == nil {
+		return nil
+	}
+	c := b.Cursor()
+	for k, v := c.Seek([]byte{kind}); hasPrefix(k, []byte{kind}); k, v = c.Next() {
+		body, ok := boltfile.Unseal(name, k, v)
+		if ok {
+			var err error
+			if ok, err = fn(k, body); err != nil {
+				return err
+			}
+		}
+		if !ok {
+			return &Damage{Dataflow: id, Detail: fmt.Sprintf("a value cannot be read (%x)", k)}
+		}
+	}
+	return nil
+}
+
+// History calls fn with the entries of the history, oldest first, until it
+// returns an error.
+func (r *Reader) History(fn func(runID string, data []byte) error) error {
+	c := r.tx.Bucket([]byte(historyBucket)).Cursor()
+	for k, v := c.First(); k != nil; k, v = c.Next() {
+		body, ok := boltfile.Unseal([]byte(historyBucket), k, v)
+		if !ok || len(k) != 8 || binary.BigEndian.Uint64(k) == 0 {
+			return &Damage{Detail: fmt.Sprintf("an entry of the history cannot be read (%x)", k)}
+		}
+		runID, data, ok := decodeRun(body)
+		if !ok {
+			return &Damage{Detail: fmt.Sprintf("an entry of the history makes no sense (%x)", k)}
+		}
+		if err := fn(runID, data); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func hasPrefix(k, prefix []byte) bool { return k != nil && bytes.HasPrefix(k, prefix) }

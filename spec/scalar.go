@@ -1,0 +1,294 @@
+package spec
+
+import (
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"operon/spec/value"
+)
+
+// Shapes of scalars. Each says what it wants in the user's terms, checks the
+// source text, and gives the JSON Schema of the same.
+
+const (
+	namePattern   = "^[a-z][a-z0-9_]*$"
+	entityPattern = "^[A-Z][A-Za-z0-9]*$"
+	refPattern    = `^[ \t]*[A-Z][A-Za-z0-9]*[ \t]*(<[ \t]*[a-z][a-z0-9_]*[ \t]*(,[ \t]*[a-z][a-z0-9_]*[ \t]*)*>[ \t]*)?$`
+	outPattern    = `^[ \t]*[A-Z][A-Za-z0-9]*[ \t]*(<[ \t]*[a-z][a-z0-9_]*[ \t]*>[ \t]*)?$`
+)
+
+// textTypes are the JSON types that a text may have to another reader of YAML.
+func textTypes() []any { return []any{"string", "number", "boolean", "null"} }
+
+// textShape is any text.
+func textShape(says string) *shape {
+	return &shape{says: says, scalar: func(string, *node) *slip { return nil }, blank: true}
+}
+
+// filledShape is any text but the empty one.
+func filledShape(says string) *shape {
+	return &shape{
+		says: says,
+		scalar: func(text string, n *node) *slip {
+			if strings.TrimSpace(text) == "" {
+				return &slip{rule: "type"}
+			}
+			return nil
+		},
+		json: map[string]any{"type": textTypes(), "minLength": 1},
+	}
+}
+
+// nameShape is the name of a task, dimension, param or argument.
+func nameShape(says string) *shape {
+	return &shape{
+		says:   says,
+		scalar: func(text string, n *node) *slip { return nameSlip(text, says) },
+		json:   map[string]any{"type": textTypes(), "pattern": namePattern},
+	}
+}
+
+func nameSlip(text, says string) *slip {
+	if IsName(text) {
+		return nil
+	}
+	mend := "small letters, digits and _, a letter first"
+	if better := asName(text); better != "" {
+		mend += ": `" + better + "`"
+	}
+	return &slip{"name", fmt.Sprintf("`%s` is not %s", quotable(text), says), mend}
+}
+
+// asName is the name that text most likely stands for, or "".
+func asName(text string) string {
+	var b strings.Builder
+	for i := range len(text) {
+		switch c := text[i]; {
+		case isLower(c), isDigit(c), c == '_':
+			b.WriteByte(c)
+		case isUpper(c):
+			b.WriteByte(c)
+		case c == '-', c == ' ', c == '.':
+			b.WriteByte('_')
+		default:
+			return ""
+		}
+	}
+	name := SnakeCase(b.String())
+	for strings.Contains(name, "__") {
+		name = strings.ReplaceAll(name, "__", "_")
+	}
+	if IsName(name) {
+		return name
+	}
+	return ""
+}
+
+// wordShape is one of a few words.
+func wordShape(says string, words ...string) *shape {
+	return &shape{
+		says: says,
+		scalar: func(text string, n *node) *slip {
+			if slices.Contains(words, text) {
+				return nil
+			}
+			return &slip{rule: "value", mend: didYouMean(text, words)}
+		},
+		json: map[string]any{"enum": anys(words)},
+	}
+}
+
+func anys(words []string) []any {
+	out := make([]any, len(words))
+	for i, w := range words {
+		out[i] = w
+	}
+	return out
+}
+
+// wholePattern is a whole number as JSON writes it: no +, no leading zero, no
+// underscores, no other base.
+var wholePattern = regexp.MustCompile(`^-?(0|[1-9][0-9]*)$`)
+
+// numberPattern is a number as JSON writes it.
+var numberPattern = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?$`)
+
+// wholeShape is a whole number from low to high.
+func wholeShape(says string, low, high int64) *shape {
+	return &shape{
+		says: says,
+		scalar: func(text string, n *node) *slip {
+			if !n.plain || !wholePattern.MatchString(text) {
+				return &slip{rule: "type", mend: numberMend(text, n)}
+			}
+			if i, err := strconv.ParseInt(text, 10, 64); err != nil || i < low || i > high {
+				return &slip{rule: "value"}
+			}
+			return nil
+		},
+		json: map[string]any{"type": "integer", "minimum": low, "maximum": high},
+	}
+}
+
+// numberMend says why what looks like a number is none.
+func numberMend(text string, n *node) string {
+	if !n.plain {
+		if numberPattern.MatchString(text) {
+			return "take the quotes off: quoted it is a text"
+		}
+		return ""
+	}
+	if trimmed := strings.TrimLeft(strings.ReplaceAll(strings.TrimPrefix(text, "+"), "_", ""), "0"); trimmed != text && wholePattern.MatchString(trimmed) {
+		return "write `" + trimmed + "`"
+	}
+	return ""
+}
+
+// numberShape is a number from low to high.
+func numberShape(says string, low, high float64) *shape {
+	return &shape{
+		says: says,
+		scalar: func(text string, n *node) *slip {
+			if !n.plain || !numberPattern.MatchString(text) {
+				return &slip{rule: "type", mend: numberMend(text, n)}
+			}
+			if f, err := strconv.ParseFloat(text, 64); err != nil || f < low || f > high {
+				return &slip{rule: "value"}
+			}
+			return nil
+		},
+		json: map[string]any{"type": "number", "minimum": low, "maximum": high},
+	}
+}
+
+// boolShape is true or false.
+func boolShape() *shape {
+	return &shape{
+		says: "true or false",
+		scalar: func(text string, n *node) *slip {
+			if n.plain && (text == "true" || text == "false") {
+				return nil
+			}
+			mend := ""
+			switch strings.ToLower(text) {
+			case "yes", "on", "y", "true":
+				mend = "write `true`"
+			case "no", "off", "n", "false":
+				mend = "write `false`"
+			}
+			return &slip{rule: "type", mend: mend}
+		},
+		json: map[string]any{"type": "boolean"},
+	}
+}
+
+// durationPattern is what time.ParseDuration reads, less the sign.
+const durationPattern = `^\+?(0|(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+)$`
+
+// durationShape is a length of time that is not negative.
+func durationShape() *shape {
+	return &shape{
+		says: "a duration such as 90s, 5m or 1h30m",
+		scalar: func(text string, n *node) *slip {
+			d, err := time.ParseDuration(text)
+			switch {
+			case err == nil && d >= 0:
+				return nil
+			case numberPattern.MatchString(text) && text[0] != '-':
+				return &slip{rule: "type", mend: "say the unit: `" + text + "s` for seconds"}
+			}
+			return &slip{rule: "type"}
+		},
+		json: map[string]any{"type": []any{"string", "integer"}, "pattern": durationPattern, "minimum": 0, "maximum": 0},
+	}
+}
+
+// refShape is a reference, or what a task returns.
+func refShape(says, pattern string) *shape {
+	return &shape{
+		says: says,
+		// The form is checked where it is read: there the error can point into it.
+		scalar: func(string, *node) *slip { return nil },
+		json:   map[string]any{"type": "string", "pattern": pattern},
+	}
+}
+
+// Reading what a shape has passed.
+
+func (n *node) whole() int {
+	i, err := strconv.ParseInt(n.text, 10, 64)
+	if err != nil {
+		return 0
+	}
+	return int(i)
+}
+
+func (n *node) number() float64 {
+	f, err := strconv.ParseFloat(n.text, 64)
+	if err != nil || math.IsNaN(f) {
+		return 0
+	}
+	return f
+}
+
+func (n *node) duration() time.Duration {
+	d, err := time.ParseDuration(n.text)
+	if err != nil {
+		return 0
+	}
+	return d
+}
+
+func (n *node) yes() bool { return n.text == "true" }
+
+// scalars are the texts of a scalar or of a list of them.
+func (n *node) scalars() []*node {
+	switch {
+	case n.kind == listNode:
+		return n.items
+	case n.empty():
+		return nil
+	}
+	return []*node{n}
+}
+
+// isJSONWord reports whether a plain scalar is a JSON number, true, false or
+// null; every other scalar is a string where any JSON value is meant.
+func isJSONWord(text string) bool {
+	return text == "true" || text == "false" || text == "null" || numberPattern.MatchString(text)
+}
+
+// appendJSON appends n as compact JSON, its numbers digit for digit.
+func (n *node) appendJSON(b []byte) []byte {
+	switch n.kind {
+	case listNode:
+		b = append(b, '[')
+		for i, item := range n.items {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = item.appendJSON(b)
+		}
+		return append(b, ']')
+	case mapNode:
+		b = append(b, '{')
+		for i, e := range n.entries {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = value.AppendString(b, e.key.text)
+			b = append(b, ':')
+			b = e.value.appendJSON(b)
+		}
+		return append(b, '}')
+	}
+	if n.plain && isJSONWord(n.text) {
+		return append(b, n.text...)
+	}
+	return value.AppendString(b, n.text)
+}

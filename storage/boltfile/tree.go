@@ -1,0 +1,288 @@
+package boltfile
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"os"
+)
+
+// What bbolt's pages look like. A page starts with its number (8 bytes), flags
+// (2), number of elements (2) and how many pages it runs on for (4).
+const (
+	pageHeader  = 16
+	branchFlag  = 0x01
+	leafFlag    = 0x02
+	freeFlag    = 0x10
+	elementSize = 16 // of a branch: key's place, key's size, page; of a leaf: flags, place, sizes
+	bucketFlag  = 0x01
+	bucketSize  = 16 // root page, sequence; the page itself follows if the root is 0
+	metaSize    = 64
+
+	boltMagic   = 0xED0CDAED
+	boltVersion = 2
+	noFreelist  = 1<<64 - 1
+
+	// maxRun bounds what a page that lies about its size may make us read.
+	maxRun = 1 << 16
+)
+
+// tree is a walk over the branch pages of a file.
+type tree struct {
+	file     io.ReaderAt
+	path     string
+	pageSize int
+	high     uint64 // pages from here on do not exist
+	free     pageSet
+	used     pageSet
+}
+
+// checkTree reads the pages that lead to others and returns a *DamagedError if
+// following them would leave the file or go in a circle: bbolt would not come
+// back from the latter. It costs about one page in a hundred of a large file.
+func checkTree(file *os.File, path string) error {
+	info, err := file.Stat()
+	if err != nil {
+		return fmt.Errorf("check database %q: %w", path, err)
+	}
+	t := &tree{file: file, path: path}
+	root, freelist, err := t.readMeta(info.Size())
+	if err != nil {
+		return err
+	}
+	if size := int64(t.high) * int64(t.pageSize); info.Size() < size {
+		return t.damaged("is cut short: %d bytes of %d", info.Size(), size)
+	}
+	if err := t.readFree(freelist); err != nil {
+		return err
+	}
+	return t.walk(root, true)
+}
+
+// readMeta reads the newer of the two first pages, as bbolt does.
+func (t *tree) readMeta(size int64) (root, freelist uint64, err error) {
+	var newest uint64
+	le := binary.LittleEndian
+	for _, at := range metaPlaces(size) {
+		m := make([]byte, metaSize)
+		if _, err := t.file.ReadAt(m, at+pageHeader); err != nil {
+			continue
+		}
+		sum := fnv.New64a()
+		sum.Write(m[:metaSize-8])
+		if le.Uint32(m) != boltMagic || le.Uint32(m[4:]) != boltVersion || le.Uint64(m[56:]) != sum.Sum64() {
+			continue
+		}
+		if at != 0 && at != int64(le.Uint32(m[8:])) {
+			continue // a page of the data that looks like a first one
+		}
+		if txid := le.Uint64(m[48:]); t.pageSize == 0 || txid > newest {
+			newest = txid
+			t.pageSize = int(le.Uint32(m[8:]))
+			root, freelist, t.high = le.Uint64(m[16:]), le.Uint64(m[32:]), le.Uint64(m[40:])
+		}
+	}
+	if t.pageSize < 1024 {
+		return 0, 0, t.damaged("is no database file, or both of its first pages are overwritten")
+	}
+	return root, freelist, nil
+}
+
+// metaPlaces are where the two first pages may lie, whatever the page size.
+func metaPlaces(size int64) []int64 {
+	places := []int64{0}
+	for at := int64(1024); at <= 64<<10 && at < size; at *= 2 {
+		places = append(places, at)
+	}
+	return places
+}
+
+// readFree reads the list of free pages.
+func (t *tree) readFree(id uint64) error {
+	if id == noFreelist {
+		return nil
+	}
+	page, err := t.page(id)
+	if err != nil {
+		return err
+	}
+	if flags(page) != freeFlag {
+		return t.damaged("page %d is not the list of free pages", id)
+	}
+	ids := page[pageHeader:]
+	n := uint64(binary.LittleEndian.Uint16(page[10:]))
+	if n == 0xFFFF { // the number did not fit: it is the first entry
+		n = binary.LittleEndian.Uint64(ids)
+		ids = ids[8:]
+	}
+	if n > uint64(len(ids)/8) {
+		return t.damaged("the list of free pages is longer than its page")
+	}
+	for i := range n {
+		if err := t.enter(&t.free, binary.LittleEndian.Uint64(ids[8*i:])); err != nil {
+			return err
+		}
+	}
+	return t.enter(&t.used, id)
+}
+
+// walk follows a page and what it leads to. Each page is entered once, so it
+// ends. With buckets set, it goes into the buckets that it meets.
+func (t *tree) walk(id uint64, buckets bool) error {
+	if err := t.enter(&t.used, id); err != nil {
+		return err
+	}
+	page, err := t.page(id)
+	if err != nil {
+		return err
+	}
+	switch flags(page) {
+	case leafFlag:
+		if buckets {
+			return t.walkBuckets(id, page)
+		}
+		return nil
+	case branchFlag:
+		return t.walkBranch(id, page, buckets)
+	}
+	return t.damaged("page %d is of no known kind (%#x)", id, flags(page))
+}
+
+// walkBranch follows the children of a branch. All leaves of a tree lie at one
+// depth, so where the first child is a leaf, the others need not be read.
+func (t *tree) walkBranch(id uint64, page []byte, buckets bool) error {
+	n := count(page)
+	if n == 0 || pageHeader+n*elementSize > len(page) {
+		return t.damaged("page %d holds %d elements", id, n)
+	}
+	leaves := false
+	for i := range n {
+		child := binary.LittleEndian.Uint64(page[pageHeader+i*elementSize+8:])
+		if i == 0 {
+			first, err := t.page(child)
+			if err != nil {
+				return err
+			}
+			leaves = flags(first) == leafFlag && !buckets
+		}
+		var err error
+		if leaves {
+			err = t.enter(&t.used, child)
+		} else {
+			err = t.walk(child, buckets)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// walkBuckets goes into the buckets of a leaf of the root.
+func (t *tree) walkBuckets(id uint64, page []byte) error {
+	n := count(page)
+	if pageHeader+n*elementSize > len(page) {
+		return t.damaged("page %d holds %d elements", id, n)
+	}
+	le := binary.LittleEndian
+	for i := range n {
+		at := pageHeader + i*elementSize
+		e := page[at : at+elementSize]
+		from := uint64(at) + uint64(le.Uint32(e[4:])) + uint64(le.Uint32(e[8:]))
+		to := from + uint64(le.Uint32(e[12:]))
+		if to > uint64(len(page)) {
+			return t.damaged("an element of page %d lies outside of it", id)
+		}
+		if le.Uint32(e)&bucketFlag == 0 {
+			continue
+		}
+		if err := t.walkBucket(id, page[from:to]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// walkBucket follows a bucket, or looks at the page that a small one holds.
+func (t *tree) walkBucket(id uint64, bucket []byte) error {
+	if len(bucket) < bucketSize {
+		return t.damaged("a bucket in page %d is cut short", id)
+	}
+	if root := binary.LittleEndian.Uint64(bucket); root != 0 {
+		return t.walk(root, false)
+	}
+	inline := bucket[bucketSize:]
+	if len(inline) < pageHeader || flags(inline) != leafFlag || pageHeader+count(inline)*elementSize > len(inline) {
+		return t.damaged("a bucket in page %d makes no sense", id)
+	}
+	return nil
+}
+
+// page reads a page with all that it runs on for.
+func (t *tree) page(id uint64) ([]byte, error) {
+	if id < 2 || id >= t.high {
+		return nil, t.damaged("page %d is not one of %d", id, t.high)
+	}
+	page := make([]byte, t.pageSize)
+	if _, err := t.file.ReadAt(page, int64(id)*int64(t.pageSize)); err != nil {
+		return nil, t.unreadable(id, err)
+	}
+	if got := binary.LittleEndian.Uint64(page); got != id {
+		return nil, t.damaged("page %d says that it is page %d", id, got)
+	}
+	more := uint64(binary.LittleEndian.Uint32(page[12:]))
+	if more == 0 || flags(page) == leafFlag && more > maxRun {
+		return page, nil
+	}
+	if id+more >= t.high {
+		return nil, t.damaged("page %d runs on beyond the end", id)
+	}
+	run := make([]byte, (1+more)*uint64(t.pageSize))
+	if _, err := t.file.ReadAt(run, int64(id)*int64(t.pageSize)); err != nil {
+		return nil, t.unreadable(id, err)
+	}
+	return run, nil
+}
+
+// enter notes a page in a set that it may be in only once, and that no other
+// set may have.
+func (t *tree) enter(set *pageSet, id uint64) error {
+	if id < 2 || id >= t.high {
+		return t.damaged("page %d is not one of %d", id, t.high)
+	}
+	if t.free.has(id) || t.used.has(id) {
+		return t.damaged("page %d is used twice, or used and free", id)
+	}
+	set.add(id, t.high)
+	return nil
+}
+
+func (t *tree) damaged(format string, args ...any) error {
+	return &DamagedError{Path: t.path, Detail: fmt.Sprintf(format, args...)}
+}
+
+// unreadable tells a file that ends too early from a disk that fails.
+func (t *tree) unreadable(id uint64, err error) error {
+	if err == io.EOF || err == io.ErrUnexpectedEOF {
+		return t.damaged("page %d lies beyond the end", id)
+	}
+	return fmt.Errorf("read page %d of %q: %w", id, t.path, err)
+}
+
+func flags(page []byte) uint16 { return binary.LittleEndian.Uint16(page[8:]) }
+func count(page []byte) int    { return int(binary.LittleEndian.Uint16(page[10:])) }
+
+// pageSet is a set of page numbers.
+type pageSet []uint64
+
+func (s pageSet) has(id uint64) bool {
+	return id/64 < uint64(len(s)) && s[id/64]&(1<<(id%64)) != 0
+}
+
+func (s *pageSet) add(id, high uint64) {
+	if *s == nil {
+		*s = make(pageSet, high/64+1)
+	}
+	(*s)[id/64] |= 1 << (id % 64)
+}

@@ -1,6 +1,11 @@
 package engine
 
-import "log/slog"
+import (
+	"log/slog"
+
+	"operon/engine/body"
+	"operon/spec"
+)
 
 // Options are what a run is asked for. The zero value runs everything.
 type Options struct {
@@ -22,6 +27,10 @@ type Options struct {
 	// must return quickly: the loop waits for it.
 	Events func(Event)
 	Logger *slog.Logger
+
+	// Bodies makes the body of a task; nil: body.New. It is for programs and
+	// tests that bring their own.
+	Bodies func(t *spec.TaskSpec) (body.Runner, error)
 
 	// Hook is called at every commit point of the stores, for tests that kill
 	// the program there.

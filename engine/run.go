@@ -258,7 +258,7 @@ func (e *Engine) install(l *loop, pl *plan) error {
 		spawners[d.Index] = pl.ids[d.Spawner.Index]
 	}
 	for _, t := range e.p.Tasks {
-		runner, err := body.New(e.bodies, t)
+		runner, err := e.runner(t)
 		if err != nil {
 			return fmt.Errorf("prepare the body of task %s: %w", t.Name, err)
 		}
@@ -270,6 +270,13 @@ func (e *Engine) install(l *loop, pl *plan) error {
 		l.flows = append(l.flows, &flow{task: t, id: df.ID, df: df, wanted: wanted[t.Index], queue: newQueue(t), said: DataflowWaiting})
 	}
 	return nil
+}
+
+func (e *Engine) runner(t *spec.TaskSpec) (body.Runner, error) {
+	if e.o.Bodies != nil {
+		return e.o.Bodies(t)
+	}
+	return body.New(e.bodies, t)
 }
 
 // wanted are the tasks that the run is asked for.

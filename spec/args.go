@@ -3,6 +3,7 @@ package spec
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -11,13 +12,7 @@ import (
 // task's arguments, the dimensions of its context, and the params, and they
 // differ. `out` is the place of a file that the body writes.
 func (l *loader) nameArguments(d *draft) {
-	d.table = make(map[string]*named, len(d.inputs)+len(d.dims)+len(l.pipeline.Params)+1)
-	d.table["out"] = &named{what: "the place of the output file"}
-	for _, p := range l.pipeline.Params {
-		if d.table[p.Name] == nil {
-			d.table[p.Name] = &named{what: "a param"}
-		}
-	}
+	d.table = make(map[string]*named, len(d.inputs)+len(d.dims))
 	for _, n := range d.dims {
 		if n.text == "out" {
 			l.errorf(n.at, "argument-clash", "name the dimension otherwise", "a dimension named `out` clashes with the place of the output file")
@@ -38,14 +33,14 @@ func (l *loader) nameArgument(d *draft, in draftInput) {
 	if in.alias != nil {
 		at = in.alias.at
 	}
-	other := d.table[arg]
+	other := l.means(d, arg)
 	if other == nil {
 		d.table[arg] = &named{what: "an argument", at: at}
 		return
 	}
-	mend := fmt.Sprintf("give it an alias: `in: {%s: %s}`", d.freeAlias(arg), yamlRef(in.ref))
+	mend := fmt.Sprintf("give it an alias: `in: {%s: %s}`", l.freeAlias(d, arg), yamlRef(in.ref))
 	if in.alias != nil {
-		mend = "choose another alias, such as `" + d.freeAlias(arg) + "`"
+		mend = "choose another alias, such as `" + l.freeAlias(d, arg) + "`"
 	}
 	e := l.errorf(at, "argument-clash", mend, "the argument name `%s` of `%s` is taken: it is %s", arg, in.ref, other.theName())
 	if other.at.end > 0 {
@@ -61,9 +56,9 @@ func (n *named) theName() string {
 }
 
 // freeAlias is a name near arg that the task does not use.
-func (d *draft) freeAlias(arg string) string {
+func (l *loader) freeAlias(d *draft, arg string) string {
 	for i := 2; ; i++ {
-		if alias := fmt.Sprintf("%s_%d", arg, i); d.table[alias] == nil {
+		if alias := fmt.Sprintf("%s_%d", arg, i); l.means(d, alias) == nil {
 			return alias
 		}
 	}
@@ -77,14 +72,29 @@ func yamlRef(r Reference) string {
 	return r.String()
 }
 
+// means is what a name means in a task's body, or nil.
+func (l *loader) means(d *draft, name string) *named {
+	if n := d.table[name]; n != nil {
+		return n
+	}
+	if name == "out" {
+		return &named{what: "the place of the output file"}
+	}
+	if l.pipeline.params[name] != nil {
+		return &named{what: "a param"}
+	}
+	return nil
+}
+
 // known are the names that d's body may mention, out only where it means
 // something.
-func (d *draft) known(out bool) []string {
-	var names []string
-	for name := range d.table {
-		if name != "out" || out {
-			names = append(names, name)
-		}
+func (l *loader) known(d *draft, out bool) []string {
+	names := slices.Collect(maps.Keys(d.table))
+	for _, p := range l.pipeline.Params {
+		names = append(names, p.Name)
+	}
+	if out {
+		names = append(names, "out")
 	}
 	return names
 }
@@ -100,7 +110,7 @@ func (l *loader) checkBody(d *draft) {
 	switch d.Body.Kind {
 	case BodyRun:
 		for _, name := range ScriptMentions(d.Body.Script) {
-			if d.table[name] != nil && (name != "out" || d.writesFiles()) {
+			if l.means(d, name) != nil && (name != "out" || d.writesFiles()) {
 				d.mentions[name] = true
 			}
 		}
@@ -182,12 +192,12 @@ func (l *loader) mentionAll(d *draft, n *node, t Template, out bool) {
 	for i, p := range t {
 		switch {
 		case p.Name == "":
-		case d.table[p.Name] != nil && (p.Name != "out" || out):
+		case l.means(d, p.Name) != nil && (p.Name != "out" || out):
 			d.mentions[p.Name] = true
 		case p.Name == "out":
 			l.errorf(l.within(n, at[i], at[i]+len("{out}")), "unknown-name", "say `format: file` or `format: files`; `{{out}}` for the word itself", "there is no `{out}` here: the output is not a file")
 		default:
-			l.unknownName(n, p.Name, at[i], d.known(out))
+			l.unknownName(n, p.Name, at[i], l.known(d, out))
 		}
 	}
 	l.warnBraces(n)
@@ -227,7 +237,7 @@ func (l *loader) checkEnv(d *draft) {
 			continue
 		}
 		for _, name := range v.Value.Names() {
-			if d.table[name] != nil {
+			if l.means(d, name) != nil {
 				d.mentions[name] = true
 			}
 		}
@@ -238,7 +248,7 @@ func (l *loader) checkEnv(d *draft) {
 // checkHidden refuses a variable that has the name of something a script
 // mentions: which of the two it would read is anyone's guess.
 func (l *loader) checkHidden(d *draft, v draftEnv) {
-	other := d.table[v.Name]
+	other := l.means(d, v.Name)
 	if d.Body.Kind != BodyRun || other == nil || v.Name == "out" && !d.writesFiles() {
 		return
 	}
@@ -254,7 +264,7 @@ func (l *loader) checkPipelineEnv() {
 	for _, v := range l.env {
 		_, at := parseTemplate(v.value.text)
 		for i, p := range v.Value {
-			if p.Name != "" && !slices.Contains(params, p.Name) {
+			if p.Name != "" && l.pipeline.params[p.Name] == nil {
 				l.unknownName(v.value, p.Name, at[i], params)
 			}
 		}

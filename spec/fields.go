@@ -178,9 +178,12 @@ func variableSlip(text string) *slip {
 	return &slip{"name", "`" + quotable(text) + "` is not the name of an environment variable", "letters, digits and _, no digit first"}
 }
 
+// maxVariables is how many variables one `env` may have.
+const maxVariables = 1000
+
 func envShape() *shape {
 	return &shape{
-		says: "a mapping, variable to value", blank: true,
+		says: "a mapping, variable to value", blank: true, max: maxVariables,
 		each: textShape("a text"), key: variableSlip, keys: variablePattern,
 	}
 }

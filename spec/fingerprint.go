@@ -37,21 +37,15 @@ func fingerprintFields(p *Pipeline, t *TaskSpec) []Field {
 	if t.Body.Kind == BodyRun || t.Body.Kind == BodyExec {
 		fields = append(fields, processFields(p, t)...)
 	}
-	for _, param := range byName(p.Params) {
-		if t.Mentioned(param.Name) {
-			fields = append(fields, Field{"param " + param.Name, string(param.Value.JSON)})
+	for _, name := range t.Mentions { // sorted: the order of params in the file means nothing
+		if param := p.Param(name); param != nil {
+			fields = append(fields, Field{"param " + name, string(param.Value.JSON)})
 		}
 	}
 	for _, dep := range t.Deps {
 		fields = append(fields, Field{"dep " + dep.Path, dep.SHA256.String()})
 	}
 	return fields
-}
-
-func byName(params []*Param) []*Param {
-	sorted := slices.Clone(params)
-	slices.SortFunc(sorted, func(a, b *Param) int { return cmp.Compare(a.Name, b.Name) })
-	return sorted
 }
 
 // bodyText is the body's text; lists are written as JSON, so that no two read

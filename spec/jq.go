@@ -102,9 +102,9 @@ func (l *loader) compileJQ(d *draft, query *gojq.Query) {
 			l.jqCompileError(d, err)
 			return
 		}
-		if d.table[name] == nil || name == "out" {
+		if l.means(d, name) == nil || name == "out" {
 			at := wordAt(d.Body.Script, "$"+name)
-			l.errorf(l.within(d.body, at, at+len(name)+1), "unknown-name", l.variableMend(name, d.known(false)), "`$%s` is neither an argument nor a dimension of the task nor a param", name)
+			l.errorf(l.within(d.body, at, at+len(name)+1), "unknown-name", l.variableMend(name, l.known(d, false)), "`$%s` is neither an argument nor a dimension of the task nor a param", name)
 		} else {
 			d.mentions[name] = true
 		}

@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"maps"
 	"slices"
 	"strings"
 )
@@ -46,6 +47,8 @@ func (l *loader) declare() {
 			l.declareOut(d)
 		}
 	}
+	l.allEntities = slices.Collect(maps.Keys(l.entities))
+	l.allDims = slices.Collect(maps.Keys(l.dims))
 }
 
 // declareOut checks rule 1: each entity is produced by exactly one task, each
@@ -118,7 +121,7 @@ func (l *loader) linkContext(d *draft, maybe map[string]bool) {
 		case dim == nil:
 			d.broken = true
 			if !maybe[n.text] {
-				l.errorf(n.at, "unknown-dimension", l.didYouMean(n.text, l.dimNames()), "there is no dimension `%s`: no task spawns it", n.text)
+				l.errorf(n.at, "unknown-dimension", l.didYouMean(n.text, l.allDims), "there is no dimension `%s`: no task spawns it", n.text)
 			}
 		case slices.Contains(d.Context, dim):
 			l.errorf(n.at, "dimension-twice", "leave one of them out", "`for` names `%s` twice", n.text)
@@ -137,7 +140,7 @@ func (l *loader) linkInput(d *draft, in draftInput, maybe map[string]bool) {
 	if producer == nil {
 		d.broken = true
 		if !maybe[in.ref.Entity] {
-			l.errorf(l.within(in.at, 0, len(in.ref.Entity)), "unknown-entity", l.didYouMean(in.ref.Entity, l.entityNames()),
+			l.errorf(l.within(in.at, 0, len(in.ref.Entity)), "unknown-entity", l.didYouMean(in.ref.Entity, l.allEntities),
 				"there is no entity `%s`: no task returns it", in.ref.Entity)
 		}
 		return
@@ -148,7 +151,7 @@ func (l *loader) linkInput(d *draft, in draftInput, maybe map[string]bool) {
 		dim := l.pipeline.dims[name]
 		switch {
 		case dim == nil && !maybe[name]:
-			l.errorf(at, "unknown-dimension", l.didYouMean(name, l.dimNames()), "there is no dimension `%s`: no task spawns it", name)
+			l.errorf(at, "unknown-dimension", l.didYouMean(name, l.allDims), "there is no dimension `%s`: no task spawns it", name)
 		case dim == nil:
 		case input.Sliced(dim):
 			l.errorf(at, "dimension-twice", "leave one of them out", "the slice names `%s` twice", name)
@@ -171,20 +174,4 @@ func (in draftInput) arg() string {
 		return in.alias.text
 	}
 	return ArgName(in.ref.Entity, in.ref.Dims)
-}
-
-func (l *loader) dimNames() []string {
-	names := make([]string, 0, len(l.dims))
-	for name := range l.dims {
-		names = append(names, name)
-	}
-	return names
-}
-
-func (l *loader) entityNames() []string {
-	names := make([]string, 0, len(l.entities))
-	for name := range l.entities {
-		names = append(names, name)
-	}
-	return names
 }

@@ -47,7 +47,7 @@ func Load(src []byte, o Options) (*Pipeline, error) {
 	}
 	l := &loader{
 		report: r, options: o, tables: taskTable(),
-		pipeline: &Pipeline{Source: src, File: o.File},
+		pipeline: &Pipeline{Source: src, File: o.File, params: map[string]*Param{}},
 		tasks:    map[string]*draft{}, names: map[string]*named{}, entities: map[string]*draft{}, dims: map[string]*draft{},
 	}
 	if root := r.parse(); root != nil {
@@ -105,6 +105,8 @@ type loader struct {
 	names    map[string]*named // every name in use, whatever its kind
 	entities map[string]*draft // producer
 	dims     map[string]*draft // spawner
+
+	allEntities, allDims []string // their names
 }
 
 // draft is a task on its way to a TaskSpec.
@@ -163,6 +165,7 @@ func (l *loader) load(root *node) {
 		return
 	}
 	l.readTop(root)
+	l.checkGiven()
 	l.declare()
 	l.link()
 	if l.checkCycles() {

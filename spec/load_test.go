@@ -455,10 +455,10 @@ func TestManyUnknownNames(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("pipeline: p\ntasks:\n")
 	for i := range 9000 {
-		fmt.Fprintf(&b, "  task_of_a_long_name_%d: {in: EntityOfALongNameX%dX, for: dimension_of_a_long_name_%d, out: EntityOfALongName%d, run: cat, key%d: 1}\n", i, i, i, i, i)
+		fmt.Fprintf(&b, "  task_of_a_long_name_%d: {in: EntityOfALongNameX%dX, for: dimension_of_a_long_name_%d, out: EntityOfALongName%d, run: cat}\n", i, i, i, i)
 	}
 	rules := rulesOf(b.String())
-	if len(rules) != maxErrors+1 || !slices.Contains(rules, "unknown-entity") || !slices.Contains(rules, "unknown-key") {
+	if len(rules) != maxErrors+1 || !slices.Contains(rules, "unknown-entity") || !slices.Contains(rules, "unknown-dimension") {
 		t.Errorf("%d errors: %v", len(rules), rules[:5])
 	}
 }

@@ -6,6 +6,9 @@ import (
 	"unicode/utf8"
 )
 
+// maxName is the longest name, in bytes: names become parts of file names.
+const maxName = 200
+
 // IsName reports whether s is the name of a pipeline, task, dimension, param or
 // argument: [a-z][a-z0-9_]*.
 func IsName(s string) bool {
@@ -83,24 +86,56 @@ func ArgName(entity string, slice []string) string {
 
 // Nearest is the candidate that name was most likely meant to be, or "" if none
 // is near: one that differs in upper and lower case or punctuation alone, or in
-// a few letters put in, left out, changed or swapped. Ties go to the first in
-// byte order.
+// a few letters put in, left out, changed or swapped. The order of the
+// candidates does not matter.
 func Nearest(name string, candidates []string) string {
 	if len(name) > 64 || name == "" {
 		return ""
 	}
-	sorted := slices.Clone(candidates)
-	slices.Sort(sorted)
+	lower, bare := []rune(strings.ToLower(name)), foldName(name)
 	best, bestDistance := "", 1+allowed(name)
-	for _, c := range sorted {
-		if c == name || len(c) > 64 || len(c) > 4*len(name)+4 {
+	for _, c := range candidates {
+		if c == name || len(c) > 64 {
 			continue
 		}
-		if d := nameDistance(name, c); d < bestDistance {
+		d := bestDistance + 1
+		if foldName(c) == bare && bare != "" {
+			d = 0
+		} else if n := utf8.RuneCountInString(c) - len(lower); n <= bestDistance && -n <= bestDistance {
+			d = editDistance(lower, []rune(strings.ToLower(c)))
+			if d >= max(len(lower), len(lower)+n) {
+				continue // not a letter is left of it
+			}
+		}
+		if d < bestDistance || d == bestDistance && best != "" && nearer(name, c, best) {
 			best, bestDistance = c, d
 		}
 	}
 	return best
+}
+
+// nearer decides between two candidates equally far from name: one that begins
+// like it, small or capital, goes before one that does not, then the first in
+// byte order.
+func nearer(name, a, b string) bool {
+	if capital := isUpper(name[0]); a != "" && isUpper(a[0]) != isUpper(b[0]) {
+		return isUpper(a[0]) == capital
+	}
+	return a < b
+}
+
+// foldName is name without what is most easily mistaken: case and punctuation.
+func foldName(name string) string {
+	b := make([]byte, 0, len(name))
+	for i := range len(name) {
+		switch c := name[i]; {
+		case isUpper(c):
+			b = append(b, c+'a'-'A')
+		case c != '_' && c != '-' && c != ' ':
+			b = append(b, c)
+		}
+	}
+	return string(b)
 }
 
 // allowed is how many letters a name may be off by: more would turn any short
@@ -116,26 +151,9 @@ func allowed(name string) int {
 	}
 }
 
-func nameDistance(a, b string) int {
-	fold := func(s string) string {
-		return strings.NewReplacer("_", "", "-", "", " ", "").Replace(strings.ToLower(s))
-	}
-	if fa, fb := fold(a), fold(b); fa != "" && fa == fb {
-		return 0
-	}
-	// A whole name inside the other is a likely slip (`in_put`, `word` for
-	// `words`), all letters changed is none.
-	d := editDistance(strings.ToLower(a), strings.ToLower(b))
-	if d >= max(utf8.RuneCountInString(a), utf8.RuneCountInString(b)) {
-		return 1 << 20
-	}
-	return d
-}
-
 // editDistance counts the letters to put in, leave out, change, or swap with
 // their neighbour, to make a into b.
-func editDistance(a, b string) int {
-	ra, rb := []rune(a), []rune(b)
+func editDistance(ra, rb []rune) int {
 	before, row := make([]int, len(rb)+1), make([]int, len(rb)+1)
 	next := make([]int, len(rb)+1)
 	for j := range row {
@@ -174,8 +192,13 @@ func didYouMean(name string, known []string) string {
 
 // list is names as a sentence has them: `a`, `b` and `c`.
 func list(names []string) string {
+	const most = 40
 	var b strings.Builder
 	for i, n := range names {
+		if i == most {
+			b.WriteString(", …")
+			break
+		}
 		switch {
 		case i == 0:
 		case i == len(names)-1:

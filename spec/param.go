@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -63,13 +64,13 @@ func (l *loader) readParams(n *node) {
 		}
 		p := &Param{Name: e.key.text, Type: ParamString}
 		l.pipeline.Params = append(l.pipeline.Params, p)
+		l.pipeline.params[p.Name] = p
 		l.declareName(e.key, "a param")
 		if e.value.empty() || e.value.kind == listNode {
 			continue // said by its shape
 		}
 		l.readParam(p, e)
 	}
-	l.checkGiven()
 }
 
 func (l *loader) readParam(p *Param, e entry) {
@@ -239,17 +240,14 @@ func chosen(v value.Value, choices []value.Value) bool {
 
 // checkGiven refuses values for params that the pipeline does not have.
 func (l *loader) checkGiven() {
-	var known []string
-	for _, p := range l.pipeline.Params {
-		known = append(known, p.Name)
-	}
+	known := slices.Collect(maps.Keys(l.pipeline.params))
 	given := map[string]bool{}
 	for name := range l.options.Params {
 		given[name] = true
 	}
 	for _, name := range sortedKeys(given) {
-		if !slices.Contains(known, name) {
-			l.errs = append(l.errs, &Error{File: l.file, Rule: "unknown-param", Message: "-p " + name + ": the pipeline has no param `" + name + "`", Mend: didYouMean(name, known)})
+		if l.pipeline.params[name] == nil {
+			l.errs = append(l.errs, &Error{File: l.file, Rule: "unknown-param", Message: "-p " + name + ": the pipeline has no param `" + name + "`", Mend: l.didYouMean(name, known)})
 		}
 	}
 	f := l.options.ParamsFile
@@ -257,8 +255,8 @@ func (l *loader) checkGiven() {
 		return
 	}
 	for _, e := range f.root.entries {
-		if !slices.Contains(known, e.key.text) {
-			e := f.report.say(e.key.at, "unknown-param", didYouMean(e.key.text, known), "the pipeline has no param `"+e.key.text+"`")
+		if l.pipeline.params[e.key.text] == nil {
+			e := f.report.say(e.key.at, "unknown-param", l.didYouMean(e.key.text, known), "the pipeline has no param `"+e.key.text+"`")
 			l.errs = append(l.errs, e)
 		}
 	}

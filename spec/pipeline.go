@@ -24,6 +24,7 @@ type Pipeline struct {
 	tasks    map[string]*TaskSpec
 	entities map[string]*Entity
 	dims     map[string]*Dim
+	params   map[string]*Param
 }
 
 // Task is the task of that name, or nil.
@@ -31,6 +32,9 @@ func (p *Pipeline) Task(name string) *TaskSpec { return p.tasks[name] }
 
 // Entity is the entity of that name, or nil.
 func (p *Pipeline) Entity(name string) *Entity { return p.entities[name] }
+
+// Param is the param of that name, or nil.
+func (p *Pipeline) Param(name string) *Param { return p.params[name] }
 
 // Dim is the dimension of that name, or nil.
 func (p *Pipeline) Dim(name string) *Dim { return p.dims[name] }

@@ -31,9 +31,11 @@ func (l *loader) readTop(root *node) {
 		case f.name == "tasks":
 			tasks = e.value
 		case !l.check(f.shape, e.value, "`"+f.name+"`"):
-			// Said already. What is right of it is read all the same, so that no
-			// name it declares is called unknown further on.
-			l.readTopKey(f.name, e.value)
+			// Said already. Params are read all the same, so that none that is
+			// right is called unknown further on, and so are the right `defaults`.
+			if f.name == "params" || f.name == "defaults" {
+				l.readTopKey(f.name, e.value)
+			}
 		default:
 			l.readTopKey(f.name, e.value)
 		}

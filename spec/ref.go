@@ -74,6 +74,9 @@ func (r *Reference) parseDims(text string, at int) error {
 		if !IsName(name) {
 			return &RefError{begin, begin + len(name), "`" + quotable(name) + "` is not a dimension's name", "a dimension is written in small letters, digits and _, a letter first"}
 		}
+		if slip := longSlip(name); slip != nil {
+			return &RefError{begin, begin + len(name), slip.message, ""}
+		}
 		r.Dims = append(r.Dims, name)
 		r.DimAt = append(r.DimAt, begin)
 		if end == len(text) {
@@ -85,6 +88,9 @@ func (r *Reference) parseDims(text string, at int) error {
 
 func entityProblem(name string, at int) error {
 	if IsEntityName(name) {
+		if slip := longSlip(name); slip != nil {
+			return &RefError{at, at + len(name), slip.message, ""}
+		}
 		return nil
 	}
 	e := &RefError{at, at + len(name), "`" + quotable(name) + "` is not an entity's name", "an entity is written in letters and digits, a capital first"}

@@ -2,7 +2,9 @@ package spec
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
+	"unicode"
 )
 
 // report collects what is wrong with one document.
@@ -16,7 +18,7 @@ type report struct {
 
 // maxGuesses bounds the search for the names that unknown ones were meant to be:
 // each compares with all, and both may be many.
-const maxGuesses = 200
+const maxGuesses = 100
 
 // didYouMean is the mend that offers the nearest known name, as long as not too
 // many were wrong before.
@@ -59,10 +61,27 @@ func (r *report) say(at span, rule, mend, message string) *Error {
 		File:    r.file,
 		Range:   r.text.rangeOf(at),
 		Rule:    rule,
-		Message: message,
+		Message: oneLine(message),
 		Found:   quotable(strings.TrimRight(r.text.slice(at), " \t\r\n")),
-		Mend:    mend,
+		Mend:    oneLine(mend),
 	}
+}
+
+// oneLine is text with what would break a line or a terminal written as in Go.
+func oneLine(text string) string {
+	if strings.IndexFunc(text, unicode.IsControl) < 0 {
+		return text
+	}
+	var b strings.Builder
+	for _, c := range text {
+		if !unicode.IsControl(c) {
+			b.WriteRune(c)
+			continue
+		}
+		quoted := strconv.QuoteRune(c)
+		b.WriteString(quoted[1 : len(quoted)-1])
+	}
+	return b.String()
 }
 
 // note adds another place that e speaks of.

@@ -55,13 +55,21 @@ func nameShape(says string) *shape {
 
 func nameSlip(text, says string) *slip {
 	if IsName(text) {
-		return nil
+		return longSlip(text)
 	}
 	mend := "small letters, digits and _, a letter first"
 	if better := asName(text); better != "" {
 		mend += ": `" + better + "`"
 	}
 	return &slip{"name", fmt.Sprintf("`%s` is not %s", quotable(text), says), mend}
+}
+
+// longSlip refuses a name that is too long.
+func longSlip(name string) *slip {
+	if len(name) <= maxName {
+		return nil
+	}
+	return &slip{"limit", fmt.Sprintf("a name has at most %d letters, and this one %d", maxName, len(name)), ""}
 }
 
 // asName is the name that text most likely stands for, or "".

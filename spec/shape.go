@@ -14,6 +14,7 @@ type shape struct {
 	scalar func(text string, n *node) *slip // checks a scalar; nil: none may stand here
 	list   *shape                           // of the items; nil: no list may stand here
 	min    int                              // fewest items
+	max    int                              // most free keys; 0: any number
 	object *table                           // the fixed keys of a mapping
 	each   *shape                           // of the values of a mapping with free keys
 	key    func(string) *slip               // form of the free keys; nil: any
@@ -140,6 +141,10 @@ func (r *report) checkMapping(s *shape, n *node, label string) bool {
 	case s.each == nil:
 		return r.mismatch(s, n, label)
 	}
+	if s.max > 0 && len(n.entries) > s.max {
+		r.errorf(n.at, "limit", "", "%s has %d entries: more than %d can't be", label, len(n.entries), s.max)
+		return false
+	}
 	ok := true
 	for _, e := range n.entries {
 		if s.key != nil {
@@ -263,6 +268,9 @@ func (s *shape) schema() map[string]any {
 		form := map[string]any{"type": "object", "additionalProperties": s.each.schema()}
 		if s.keys != "" {
 			form["propertyNames"] = map[string]any{"pattern": s.keys}
+		}
+		if s.max > 0 {
+			form["maxProperties"] = s.max
 		}
 		forms = append(forms, form)
 	}

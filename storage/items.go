@@ -139,15 +139,7 @@ func decodeChunk(body []byte, last uint32) (v chunkView, ok bool) {
 		return v, false
 	}
 	v = chunkView{first: last - (n - 1), last: last, ends: body[:4*n], data: body[4*n:]}
-	end := uint32(0)
-	for i := range n {
-		next := binary.BigEndian.Uint32(v.ends[4*i:])
-		if next < end {
-			return v, false
-		}
-		end = next
-	}
-	return v, uint64(end) == uint64(len(v.data))
+	return v, uint64(binary.BigEndian.Uint32(v.ends[4*(n-1):])) == uint64(len(v.data))
 }
 
 // item reads the item of an index, which must lie in the chunk.
@@ -157,7 +149,11 @@ func (v *chunkView) item(i uint32) (item, bool) {
 	if n > 0 {
 		from = binary.BigEndian.Uint32(v.ends[4*(n-1):])
 	}
-	f := boltfile.NewFields(v.data[from:binary.BigEndian.Uint32(v.ends[4*n:])])
+	to := binary.BigEndian.Uint32(v.ends[4*n:])
+	if from > to || uint64(to) > uint64(len(v.data)) {
+		return item{}, false
+	}
+	f := boltfile.NewFields(v.data[from:to])
 	it := takeItem(f)
 	return it, f.Err() == nil
 }

@@ -15,6 +15,9 @@ type folder struct {
 
 // sub makes a folder in it and returns its path.
 func (f *folder) sub(elem ...string) (string, *Failure) {
+	if f.path == "" {
+		return "", failf(KindInternal, "the job has no folder for its files (this is a bug)")
+	}
 	f.made = true
 	path := filepath.Join(append([]string{f.path}, elem...)...)
 	if err := os.MkdirAll(path, 0o700); err != nil {

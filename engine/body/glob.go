@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -52,7 +53,10 @@ func (s *source) copyFile(a *attempt, item int, f value.FileInfo) (string, error
 	if err != nil {
 		return "", machine("copy "+f.Path, err)
 	}
-	if err := errors.Join(cloneOrCopy(out, in), out.Close()); err != nil {
+	if err = cloneFile(out, in); err != nil {
+		_, err = io.Copy(out, in)
+	}
+	if err := errors.Join(err, out.Close()); err != nil {
 		return "", machine("copy "+f.Path, err)
 	}
 	copied, _, err := openRegular(dst)
@@ -97,16 +101,26 @@ func (s *source) files(ctx context.Context) ([]value.FileInfo, error) {
 // matches lists the files that the patterns match, relative to the pipeline
 // file's folder (an absolute pattern gives absolute paths). Hidden files and
 // folders, the state directory among them, are matched only by a pattern that
-// names the dot.
+// names the dot. ** does not step through links to folders: they may form a
+// ring.
 func (s *source) matches() ([]string, error) {
 	var paths []string
 	for _, pattern := range s.src.Globs {
 		base, rest := doublestar.SplitPattern(path.Clean(pattern))
-		found, err := doublestar.Glob(os.DirFS(resolve(s.cfg.Dir, base)), rest,
-			doublestar.WithFilesOnly(), doublestar.WithNoHidden(), doublestar.WithFailOnIOErrors())
+		options := []doublestar.GlobOption{doublestar.WithFilesOnly(), doublestar.WithNoHidden(), doublestar.WithFailOnIOErrors()}
+		if strings.Contains(rest, "**") {
+			options = append(options, doublestar.WithNoFollow())
+		}
+		dir := resolve(s.cfg.Dir, base)
+		found, err := doublestar.Glob(os.DirFS(dir), rest, options...)
 		if err != nil {
 			return nil, &Failure{Kind: KindInput, Err: err, Message: fmt.Sprintf("glob %s: %v", pattern, err)}
 		}
+		// Without following, links to folders pass for files.
+		found = slices.DeleteFunc(found, func(f string) bool {
+			info, err := os.Stat(filepath.Join(dir, f))
+			return err == nil && info.IsDir()
+		})
 		if len(found) == 0 && !strings.ContainsAny(pattern, `*?[{\`) {
 			return nil, s.noFile(pattern, fs.ErrNotExist)
 		}

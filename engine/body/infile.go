@@ -58,7 +58,7 @@ func (a *attempt) placeFile(arg, item int, f *value.FileInfo) (string, error) {
 		return "", fail
 	}
 	path := filepath.Join(dir, f.Name)
-	if err := share(f.Path, path, f.Exec); err != nil {
+	if err := a.share(f.Path, path, f.Exec); err != nil {
 		if errors.Is(err, os.ErrNotExist) {
 			return "", &Failure{Kind: KindLost, Err: err, Message: fmt.Sprintf("the stored file %s of %s is missing: %v", f.Name, a.task.In[arg], err)}
 		}
@@ -67,9 +67,10 @@ func (a *attempt) placeFile(arg, item int, f *value.FileInfo) (string, error) {
 	return path, nil
 }
 
-// share makes dst a read-only file with src's content: a clone, a hard link if
-// src has the right permissions, or a copy.
-func share(src, dst string, exec bool) error {
+// share makes dst a read-only file with src's content: a clone where the file
+// system has such, else a hard link if src has the right permissions, else a
+// copy.
+func (c *common) share(src, dst string, exec bool) error {
 	in, info, err := openRegular(src)
 	if err != nil {
 		return err
@@ -80,21 +81,23 @@ func share(src, dst string, exec bool) error {
 		mode = 0o555
 	}
 	perm := info.Mode().Perm()
-	if perm&0o222 == 0 && (perm&0o111 != 0) == exec && os.Link(src, dst) == nil {
+	linkable := perm&0o222 == 0 && (perm&0o111 != 0) == exec
+	if linkable && c.noClone.Load() && os.Link(src, dst) == nil {
 		return nil
 	}
 	out, err := os.OpenFile(dst, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
-	return errors.Join(cloneOrCopy(out, in), out.Chmod(mode), out.Close())
+	err = cloneFile(out, in)
+	if err != nil {
+		c.noClone.Store(true) // on the same file system they will all fail
+		_, err = io.Copy(out, in)
+	}
+	return errors.Join(err, out.Chmod(mode), out.Close())
 }
 
-// cloneOrCopy copies a file, without copying bytes where the file system can.
-func cloneOrCopy(out, in *os.File) error {
-	if unix.IoctlFileClone(int(out.Fd()), int(in.Fd())) == nil {
-		return nil
-	}
-	_, err := io.Copy(out, in)
-	return err
+// cloneFile makes out share in's blocks.
+func cloneFile(out, in *os.File) error {
+	return unix.IoctlFileClone(int(out.Fd()), int(in.Fd()))
 }

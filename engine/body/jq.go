@@ -130,9 +130,6 @@ func (f *filter) one(b *budget, iter gojq.Iter) ([]value.Value, error) {
 	return []value.Value{value.FromJSON(w.out)}, nil
 }
 
-// itemCost is what a list's item takes of memory besides its text.
-const itemCost = 48
-
 // list takes each result as an item.
 func (f *filter) list(b *budget, iter gojq.Iter) ([]value.Value, error) {
 	w := jqWriter{limit: f.maxMemory}
@@ -149,7 +146,7 @@ func (f *filter) list(b *budget, iter gojq.Iter) ([]value.Value, error) {
 			return nil, err
 		}
 		ends = append(ends, len(w.out))
-		if int64(len(w.out))+int64(len(ends))*itemCost > 4*f.maxMemory || len(ends) > maxItems {
+		if int64(len(w.out))+int64(len(ends))*itemCost > 4*f.maxMemory || len(ends) > f.maxList {
 			return nil, failf(KindOutput, "the filter has too many results: %d and more", len(ends))
 		}
 	}

@@ -3,6 +3,7 @@ package body
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 
 	"operon/spec"
 )
@@ -39,6 +40,9 @@ type common struct {
 	dims  []string // names of the context
 
 	maxOutput, logLimit, maxMemory int64
+	maxList                        int // items of a list
+
+	noClone atomic.Bool // the state's file system can't clone files
 }
 
 // name is what a mentioned name stands for: one of the three, or the output.
@@ -56,6 +60,7 @@ func newCommon(cfg *Config, t *spec.TaskSpec) (*common, error) {
 	c.maxOutput = orDefault(cfg.MaxOutput, DefaultMaxOutput)
 	c.logLimit = orDefault(cfg.LogLimit, DefaultLogLimit)
 	c.maxMemory = orDefault(cfg.MaxMemory, DefaultMaxOutput)
+	c.maxList = int(min(maxItems, listShare*c.maxOutput/itemCost))
 	if cfg.Pipeline != nil {
 		for _, p := range cfg.Pipeline.Params {
 			c.names[p.Name] = name{arg: -1, dim: -1, param: p}
@@ -74,6 +79,11 @@ func newCommon(cfg *Config, t *spec.TaskSpec) (*common, error) {
 	}
 	return c, nil
 }
+
+const (
+	itemCost  = 48 // bytes of memory that a list's item takes besides its text
+	listShare = 16 // how many times the output limit a list may take in memory
+)
 
 func orDefault(limit, otherwise int64) int64 {
 	if limit <= 0 {

@@ -44,11 +44,39 @@ func (a *attempt) fileName() (string, error) {
 	if len(a.task.File) == 0 {
 		return spec.SnakeCase(a.task.Out.Name), nil
 	}
-	name, err := a.expand(a.task.File)
+	name, err := a.task.File.Expand(a.nameText)
 	if err != nil {
 		return "", err
 	}
 	return safeName(name), nil
+}
+
+// nameText is what a name stands for in a file's name: as elsewhere, but of a
+// file its own name. Its path differs from run to run, and the name is part of
+// what is made.
+func (a *attempt) nameText(name string) (string, error) {
+	n, ok := a.names[name]
+	if !ok || n.arg < 0 {
+		return a.text(name)
+	}
+	arg := a.job.Args[n.arg]
+	items := []value.Value{arg.Value}
+	if arg.Slice != nil {
+		items = arg.Slice.Items
+	}
+	var texts []string
+	for i, v := range items {
+		if v.Kind == value.File {
+			texts = append(texts, v.File.Name)
+			continue
+		}
+		text, err := a.itemText(n.arg, i, v)
+		if err != nil {
+			return "", err
+		}
+		texts = append(texts, text)
+	}
+	return strings.Join(texts, "_"), nil
 }
 
 // readFile describes the file that the body wrote at $out.
@@ -136,8 +164,8 @@ func (a *attempt) readFolder() ([]value.Value, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(paths) > maxItems {
-		return nil, failf(KindOutput, "%v", tooMany(len(paths)))
+	if len(paths) > a.maxList {
+		return nil, failf(KindOutput, "%v", tooMany(a.maxList))
 	}
 	sort.Strings(paths)
 	items := make([]value.Value, len(paths))

@@ -36,16 +36,16 @@ func (c *common) parse(out []byte, from string) (items []value.Value, err error)
 	case spec.FormatText:
 		items, err = readText(out)
 	case spec.FormatLines:
-		items, err = readLines(out)
+		items, err = readLines(out, c.maxList)
 	case spec.FormatNul:
-		items, err = readNul(out)
+		items, err = readNul(out, c.maxList)
 	case spec.FormatJSONL:
-		items, err = readJSONL(out)
+		items, err = readJSONL(out, c.maxList)
 	case spec.FormatJSON:
 		if c.task.Spawn == nil {
 			items, err = readJSON(out)
 		} else {
-			items, err = readArray(out, c.spawned())
+			items, err = readArray(out, c.spawned(), c.maxList)
 		}
 	default:
 		return nil, failf(KindInternal, "no format %q (this is a bug)", format)
@@ -94,17 +94,17 @@ func readText(out []byte) ([]value.Value, error) {
 	return []value.Value{value.FromText(string(bytes.TrimSuffix(out, []byte("\n"))))}, nil
 }
 
-func readLines(out []byte) ([]value.Value, error) {
+func readLines(out []byte, limit int) ([]value.Value, error) {
 	if len(out) == 0 {
 		return nil, nil
 	}
 	if err := checkUTF8(out); err != nil {
 		return nil, err
 	}
-	return split(bytes.TrimSuffix(out, []byte("\n")), '\n')
+	return split(bytes.TrimSuffix(out, []byte("\n")), '\n', limit)
 }
 
-func readNul(out []byte) ([]value.Value, error) {
+func readNul(out []byte, limit int) ([]value.Value, error) {
 	if len(out) == 0 {
 		return nil, nil
 	}
@@ -114,14 +114,14 @@ func readNul(out []byte) ([]value.Value, error) {
 	if last := out[bytes.LastIndexByte(out, 0)+1:]; len(last) > 0 {
 		return nil, &jsonError{len(out) - len(last), fmt.Sprintf("the last string is not ended by NUL: %s", quote(last))}
 	}
-	return split(out[:len(out)-1], 0)
+	return split(out[:len(out)-1], 0, limit)
 }
 
 // split makes strings of what lies between separators. They share one buffer.
-func split(out []byte, sep byte) ([]value.Value, error) {
+func split(out []byte, sep byte, limit int) ([]value.Value, error) {
 	n := bytes.Count(out, []byte{sep}) + 1
-	if n > maxItems {
-		return nil, tooMany(n)
+	if n > limit {
+		return nil, tooMany(limit)
 	}
 	buf := make([]byte, 0, len(out)+len(out)/64+2*n)
 	ends := make([]int, 0, n)
@@ -155,8 +155,8 @@ func cutUp(buf []byte, ends []int) []value.Value {
 	return items
 }
 
-func tooMany(n int) error {
-	return fmt.Errorf("a list of %d items is too long; the limit is %d", n, maxItems)
+func tooMany(limit int) error {
+	return fmt.Errorf("more than %d items are too many for a list (the limit grows with --max-output)", limit)
 }
 
 func readJSON(out []byte) ([]value.Value, error) {
@@ -169,12 +169,12 @@ func readJSON(out []byte) ([]value.Value, error) {
 
 // readJSONL reads a value a line. A value can't go on in the next line: what
 // looks like it is two broken ones.
-func readJSONL(out []byte) ([]value.Value, error) {
+func readJSONL(out []byte, limit int) ([]value.Value, error) {
 	t, err := newJSONText(out)
 	if err != nil {
 		return nil, err
 	}
-	items := make([]value.Value, 0, bytes.Count(out, []byte{'\n'})+1)
+	items := make([]value.Value, 0, min(limit, bytes.Count(out, []byte{'\n'})+1))
 	for t.pos < len(out) {
 		t.end = len(out)
 		if i := bytes.IndexByte(out[t.pos:], '\n'); i >= 0 {
@@ -188,18 +188,18 @@ func readJSONL(out []byte) ([]value.Value, error) {
 			if !t.atEnd() {
 				return nil, t.errorf("expected one value a line, got %s after the first", t.here())
 			}
+			if len(items) == limit {
+				return nil, tooMany(limit)
+			}
 			items = append(items, value.FromJSON(v))
 		}
 		t.pos = t.end + 1
-	}
-	if len(items) > maxItems {
-		return nil, tooMany(len(items))
 	}
 	return items, nil
 }
 
 // readArray reads the items of one array.
-func readArray(out []byte, dim string) ([]value.Value, error) {
+func readArray(out []byte, dim string, limit int) ([]value.Value, error) {
 	t, err := newJSONText(out)
 	if err != nil {
 		return nil, err
@@ -214,7 +214,7 @@ func readArray(out []byte, dim string) ([]value.Value, error) {
 		}
 		return nil, &jsonError{start, fmt.Sprintf("expected a JSON list for dimension %s, got %s %s", dim, kindOf(v), quote(v))}
 	}
-	items, err := t.items()
+	items, err := t.items(limit)
 	if err != nil {
 		return nil, err
 	}
@@ -225,7 +225,7 @@ func readArray(out []byte, dim string) ([]value.Value, error) {
 }
 
 // items reads the items of a list behind its opening bracket.
-func (t *jsonText) items() ([]value.Value, error) {
+func (t *jsonText) items(limit int) ([]value.Value, error) {
 	var items []value.Value
 	if t.space(); t.at(']') {
 		return nil, nil
@@ -237,10 +237,10 @@ func (t *jsonText) items() ([]value.Value, error) {
 		if err != nil {
 			return nil, err
 		}
-		items = append(items, value.FromJSON(v))
-		if len(items) > maxItems {
-			return nil, tooMany(len(items))
+		if len(items) == limit {
+			return nil, tooMany(limit)
 		}
+		items = append(items, value.FromJSON(v))
 		if t.space(); t.at(']') {
 			return items, nil
 		}

@@ -246,6 +246,10 @@ func FuzzJSON(f *testing.F) {
 	})
 }
 
+func limited(read func([]byte, int) ([]value.Value, error)) func([]byte) ([]value.Value, error) {
+	return func(b []byte) ([]value.Value, error) { return read(b, maxItems) }
+}
+
 // Whatever comes, a format yields values that are compact JSON, or an error
 // that points into the text.
 func FuzzFormats(f *testing.F) {
@@ -254,7 +258,8 @@ func FuzzFormats(f *testing.F) {
 	f.Add([]byte("a,b\n1,\"2\n\"\n"), uint8(5))
 	f.Add([]byte("a\tb\n1\t2"), uint8(6))
 	readers := []func([]byte) ([]value.Value, error){
-		readText, readLines, readNul, readJSONL, func(b []byte) ([]value.Value, error) { return readArray(b, "d") }, readCSV, readTSV,
+		readText, limited(readLines), limited(readNul), limited(readJSONL),
+		func(b []byte) ([]value.Value, error) { return readArray(b, "d", maxItems) }, limited(readCSV), limited(readTSV),
 	}
 	f.Fuzz(func(t *testing.T, in []byte, format uint8) {
 		items, err := readers[int(format)%len(readers)](bytes.Clone(in))
@@ -271,4 +276,40 @@ func FuzzFormats(f *testing.F) {
 			}
 		}
 	})
+}
+
+func TestListsAreBounded(t *testing.T) {
+	for name, read := range map[string]func([]byte, int) ([]value.Value, error){
+		"1\n2\n3\n4\n":         readLines,
+		"1\x002\x003\x004\x00": readNul,
+		"1\n2\n\n3\n4":         readJSONL,
+		"[1,2,3,4]":            func(b []byte, n int) ([]value.Value, error) { return readArray(b, "d", n) },
+		"head\n1\n2\n3\n4\n":   readCSV,
+		"head\n1\n2\n3\n4\n\n": readTSV,
+	} {
+		if items, err := read([]byte(name), 4); err != nil || len(items) != 4 {
+			t.Errorf("%q: %d items, %v", name, len(items), err)
+		}
+		if _, err := read([]byte(name), 3); err == nil || !strings.Contains(err.Error(), "more than 3 items") {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+}
+
+// The name of a file is part of what is made: it must not tell where the job's
+// folder was.
+func TestFileNamedAfterAFile(t *testing.T) {
+	task := formatted(script(`cat "$doc" >"$out"`, "doc", "n"), spec.FormatFile)
+	task.File = spec.ParseTemplate("{doc}-{n}.out")
+	b := newBench(t, task)
+	res, f := b.try(t.Context(), b.job(one(b.file("in.txt", "x", false)), raw("7")))
+	if f != nil {
+		t.Fatal(f)
+	}
+	if got := res.Items[0].File.Name; got != "in.txt-7.out" {
+		t.Errorf("%s", got)
+	}
+	if err := res.Close(); err != nil {
+		t.Error(err)
+	}
 }

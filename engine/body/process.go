@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"sync"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -19,7 +20,8 @@ type process struct {
 	*common
 	env     *environ
 	workdir string
-	toFile  bool // the body writes a file or folder at $out
+	toFile  bool     // the body writes a file or folder at $out
+	found   sync.Map // command -> its path, as shells remember it
 }
 
 func newProcess(c *common) (*process, error) {
@@ -119,6 +121,7 @@ func (p *process) run(ctx context.Context, slot *Slot, a *attempt) (*Result, *Fa
 	exit, err := slot.proc.Run(ctx, prog)
 	if err != nil {
 		if start, ok := errors.AsType[*proc.StartError](err); ok {
+			p.found.Clear() // it may have moved
 			return nil, explainStart(start.Errno, prog.Path, prog.Dir)
 		}
 		return nil, machine("run the job's process", err)
@@ -126,6 +129,9 @@ func (p *process) run(ctx context.Context, slot *Slot, a *attempt) (*Result, *Fa
 	usage := Usage{Start: exit.Start, Wall: exit.Wall, CPU: exit.CPU, MaxRSS: exit.MaxRSS}
 	logged, tail, logErr := writeLog(slot.proc.Stderr(), a.job.Log, p.logLimit)
 	f := p.judge(ctx, exit)
+	if f != nil {
+		f = orFullDisk(f, p.workdir, slot.proc.TempDir())
+	}
 	if f == nil && slot.proc.Stdout().Size > p.maxOutput {
 		f = p.tooMuch()
 	}
@@ -161,7 +167,7 @@ func (p *process) program(slot *Slot, a *attempt) (*proc.Program, *os.File, erro
 	if f := checkExec(argv, env); f != nil {
 		return nil, nil, f
 	}
-	path, f := lookPath(argv[0], p.pathOf(env), p.workdir)
+	path, f := p.look(argv[0], env)
 	if f != nil {
 		return nil, nil, f
 	}
@@ -174,6 +180,20 @@ func (p *process) program(slot *Slot, a *attempt) (*proc.Program, *os.File, erro
 		Timeout: p.task.Timeout, Grace: p.task.Grace,
 		MaxOutput: p.maxOutput, MaxStderr: p.logLimit, KillCause: ErrKill,
 	}, input, nil
+}
+
+// look finds a command, once for all jobs with the same PATH.
+func (p *process) look(command string, env []string) (string, *Failure) {
+	searched := p.pathOf(env)
+	key := [2]string{command, searched}
+	if path, ok := p.found.Load(key); ok {
+		return path.(string), nil
+	}
+	path, f := lookPath(command, searched, p.workdir)
+	if f == nil {
+		p.found.Store(key, path)
+	}
+	return path, f
 }
 
 // pathOf is the effective PATH: the fixed one, unless a job fills it in.
@@ -290,25 +310,30 @@ func (p *process) judge(ctx context.Context, x *proc.Exit) *Failure {
 		if x.Status.Signal() == syscall.SIGKILL {
 			f.Message += " (not by operon: often the kernel does so when memory runs out)"
 		}
-		return p.orFullDisk(f)
+		return f
 	case x.Status.ExitStatus() != 0:
 		f := failf(KindExit, "exit status %d", x.Status.ExitStatus())
 		f.Exit = x.Status.ExitStatus()
-		return p.orFullDisk(f)
+		return f
 	}
 	return nil
 }
 
-// orFullDisk blames the machine for a failure if the disk is full that holds
-// the working directory: what the body wrote there can't have been written.
-func (p *process) orFullDisk(f *Failure) *Failure {
+// orFullDisk blames the machine for a failure if a disk is full that the body
+// writes to: what it wrote there can't have arrived.
+func orFullDisk(f *Failure, dirs ...string) *Failure {
 	const little = 64 << 10
-	var st unix.Statfs_t
-	if unix.Statfs(p.workdir, &st) != nil || st.Blocks == 0 || int64(st.Bavail)*st.Bsize > little {
+	if f.Kind != KindExit && f.Kind != KindSignal {
 		return f
 	}
-	f.Message += fmt.Sprintf(" (the disk that holds %s is full)", p.workdir)
-	f.Kind = KindResources
+	for _, dir := range dirs {
+		var st unix.Statfs_t
+		if unix.Statfs(dir, &st) == nil && st.Blocks > 0 && int64(st.Bavail)*st.Bsize < little {
+			f.Kind = KindResources
+			f.Message += fmt.Sprintf(" (the disk that holds %s is full)", dir)
+			break
+		}
+	}
 	return f
 }
 

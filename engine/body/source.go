@@ -85,15 +85,15 @@ func (s *source) read(ctx context.Context, a *attempt) ([]value.Value, error) {
 func (s *source) parseFile(text []byte) ([]value.Value, error) {
 	switch s.src.Kind {
 	case spec.SourceLines:
-		return readLines(text)
+		return readLines(text, s.maxList)
 	case spec.SourceJSONL:
-		return readJSONL(text)
+		return readJSONL(text, s.maxList)
 	case spec.SourceJSON:
-		return readArray(text, s.spawned())
+		return readArray(text, s.spawned(), s.maxList)
 	case spec.SourceCSV:
-		return readCSV(text)
+		return readCSV(text, s.maxList)
 	case spec.SourceTSV:
-		return readTSV(text)
+		return readTSV(text, s.maxList)
 	}
 	return nil, failf(KindInternal, "no source of kind %q (this is a bug)", s.src.Kind)
 }
@@ -115,8 +115,8 @@ func (s *source) unreadableFile(text []byte, err error) error {
 // count makes the integers below n. Their texts lie in one buffer.
 func (s *source) count() ([]value.Value, error) {
 	n := int(s.src.Count)
-	if int64(n)*itemCost > 16*s.maxMemory {
-		return nil, failf(KindResources, "a list of %d items does not fit into memory", n)
+	if n > s.maxList {
+		return nil, failf(KindOutput, "%v", tooMany(s.maxList))
 	}
 	buf := make([]byte, 0, n*len(strconv.Itoa(n)))
 	items := make([]value.Value, n)

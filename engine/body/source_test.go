@@ -62,7 +62,7 @@ func TestSourcesThatFail(t *testing.T) {
 		"csv header":    {spec.Source{Kind: spec.SourceCSV}, "a,a\n", KindOutput, []string{`"a" twice`}},
 		"tsv fields":    {spec.Source{Kind: spec.SourceTSV}, "a\tb\n1\n", KindOutput, []string{"line 2 has 1 fields, the header 2"}},
 		"UTF-8":         {spec.Source{Kind: spec.SourceCSV}, "a\nx\xff\n", KindOutput, []string{"line 2, byte 2", "UTF-8"}},
-		"large count":   {spec.Source{Kind: spec.SourceCount, Count: 1<<32 - 1}, "", KindResources, []string{"4294967295"}},
+		"large count":   {spec.Source{Kind: spec.SourceCount, Count: 1<<32 - 1}, "", KindOutput, []string{"items are too many"}},
 		"glob of a gap": {spec.Source{Kind: spec.SourceGlob, Globs: []string{"in", "gap.txt"}}, "", KindInput, []string{"no file gap.txt"}},
 		"bad glob":      {spec.Source{Kind: spec.SourceGlob, Globs: []string{"a[*"}}, "", KindInput, []string{"a[*"}},
 	} {
@@ -78,11 +78,19 @@ func TestSourcesThatFail(t *testing.T) {
 }
 
 func TestGlob(t *testing.T) {
-	write := func(b *bench) {
+	write := func(b *bench, links bool) {
 		for _, name := range []string{"data/b.txt", "data/a.txt", "data/sub/c.txt", "data/.hidden.txt", ".state/d.txt", "data/x.csv", "[odd] (dir)/é.txt", "top.txt"} {
 			b.write(name, name, 0o644)
 		}
 		b.write("data/tool.txt", "x", 0o755)
+		if links {
+			b.write("ring/r.txt", "x", 0o644)
+			for name, target := range map[string]string{"ring/up": "..", "ring/self": ".", "ring/link.txt": "r.txt"} {
+				if err := os.Symlink(target, filepath.Join(b.dir, name)); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
 	}
 	for pattern, want := range map[string][]string{
 		"data/*.txt":           {"data/a.txt", "data/b.txt", "data/tool.txt"},
@@ -95,11 +103,14 @@ func TestGlob(t *testing.T) {
 		"nothing/*":            nil,
 		"data":                 nil,
 		"data/*.txt|data/a*":   {"data/a.txt", "data/b.txt", "data/tool.txt"},
+		"ring/**/*.txt":        {"ring/link.txt", "ring/r.txt"},
+		"ring/up/*.txt":        {"ring/up/top.txt"},
+		"ri*/up/*.txt":         {"ring/up/top.txt"},
 		"data/sub/*|top.txt|*": {"data/sub/c.txt", "top.txt"},
 	} {
 		t.Run(pattern, func(t *testing.T) {
 			b := newBench(t, sourceTask(spec.Source{Kind: spec.SourceGlob, Globs: strings.Split(pattern, "|")}))
-			write(b)
+			write(b, strings.HasPrefix(pattern, "ri"))
 			if pattern == "data" {
 				b.fails(KindInput, b.job(), "no file data")
 				return

@@ -12,7 +12,7 @@ import (
 )
 
 // readCSV makes an object of each row, keyed by the header, all values strings.
-func readCSV(text []byte) ([]value.Value, error) {
+func readCSV(text []byte, limit int) ([]value.Value, error) {
 	text = bytes.TrimPrefix(text, []byte("\xEF\xBB\xBF")) // spreadsheets write one
 	if err := checkUTF8(text); err != nil {
 		return nil, err
@@ -34,6 +34,9 @@ func readCSV(text []byte) ([]value.Value, error) {
 			}
 			continue
 		}
+		if len(t.ends) == limit {
+			return nil, tooMany(limit)
+		}
 		t.add(row)
 	}
 }
@@ -50,7 +53,7 @@ func csvError(err error) error {
 }
 
 // readTSV is readCSV for fields between tabs, in which quotes mean nothing.
-func readTSV(text []byte) ([]value.Value, error) {
+func readTSV(text []byte, limit int) ([]value.Value, error) {
 	text = bytes.TrimPrefix(text, []byte("\xEF\xBB\xBF"))
 	if err := checkUTF8(text); err != nil {
 		return nil, err
@@ -73,6 +76,9 @@ func readTSV(text []byte) ([]value.Value, error) {
 		}
 		if len(row) != len(t.keys) {
 			return nil, fmt.Errorf("line %d has %d fields, the header %d", number, len(row), len(t.keys))
+		}
+		if len(t.ends) == limit {
+			return nil, tooMany(limit)
 		}
 		t.add(row)
 	}

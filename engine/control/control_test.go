@@ -67,7 +67,7 @@ func TestValuesTravelByteForByte(t *testing.T) {
 
 func TestValuesEndWithTheReader(t *testing.T) {
 	f := &fake{dims: []string{"i"}, found: engine.Found{Dims: []string{"i"}}}
-	for i := range uint32(100_000) {
+	for i := range uint32(20_000) {
 		f.items = append(f.items, engine.Item{Coord: coord.Of(i), Value: value.FromText("some value")})
 	}
 	socket, stop := serve(t, f)

@@ -21,15 +21,17 @@
 //	{"found":{"dims":["input_no","word_no"],"have":1,"want":1,"known":true},"done":true}
 //
 // Methods are hello, status, values, logs, pause, resume and quit. Values and
-// logs are handed over as they are read, never collected first. A file value
-// and a log travel as a path: both sides are on one machine.
+// logs come one a line, whatever their number. A file value and a log travel as
+// a path: both sides are on one machine.
 //
 // # Caveats
 //
 // Nothing that a client does can harm the engine: what it sends is bounded
 // ([MaxRequest]), so are the connections ([MaxConns]), and a client that does
-// not read for [WriteTimeout] is dropped. It is the server's View that must not
-// hold anything the engine needs while it hands out a value.
+// not read for [WriteTimeout] is dropped. An answer is taken from the engine as
+// fast as it gives it, into memory and then a temporary file, before it is sent:
+// the engine, which may hold its stores open meanwhile, never waits for who
+// reads slowly. The price is that the first value comes when the last was read.
 //
 // The socket is open to the user alone (mode 0600, in a folder of mode 0700).
 // There is no other protection: who may open it may end the run.

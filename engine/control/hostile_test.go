@@ -90,7 +90,7 @@ func TestClientThatDoesNotReadHarmsNobody(t *testing.T) {
 	t.Parallel()
 	f := &fake{status: &engine.Status{Pipeline: "p"}, dims: []string{"i"}}
 	big := value.FromText(strings.Repeat("x", 1<<20))
-	for i := range uint32(64) {
+	for i := range uint32(16) {
 		f.items = append(f.items, engine.Item{Coord: coord.Of(i), Value: big})
 	}
 	socket, stop := serve(t, f)

@@ -45,39 +45,36 @@ func (l *lineReader) next() ([]byte, error) {
 	}
 }
 
-// answer writes the lines of one answer.
+// answer writes the lines of one answer: first into a spool, and to the client
+// when it is whole.
 type answer struct {
-	buf  *bufio.Writer
-	enc  *json.Encoder
-	last reply // the closing line, filled in as the answer goes
+	conn  net.Conn
+	spool spool
+	enc   *json.Encoder
+	last  reply // the closing line, filled in as the answer goes
 }
 
 func newAnswer(conn net.Conn) *answer {
-	a := &answer{buf: bufio.NewWriterSize(patient{conn}, 32<<10)}
-	a.enc = json.NewEncoder(a.buf)
+	a := &answer{conn: conn}
+	a.enc = json.NewEncoder(&a.spool)
 	a.enc.SetEscapeHTML(false) // values keep their bytes
 	return a
 }
 
 func (a *answer) line(r reply) error { return a.enc.Encode(r) }
 
-// close writes the closing line: done, or the error that ended the answer.
-func (a *answer) close(err error) error {
+// end sends the answer with its closing line: done, or the error that ended it.
+func (a *answer) end(err error) error {
+	closing := a.last
+	closing.Done = true
 	if err != nil {
-		return a.fail(err)
+		closing = reply{Error: problemOf(err)}
 	}
-	a.last.Done = true
-	if err := a.line(a.last); err != nil {
-		return err
+	err = a.line(closing)
+	if err == nil {
+		err = a.spool.send(patient{a.conn})
 	}
-	return a.buf.Flush()
-}
-
-func (a *answer) fail(err error) error {
-	if err := a.line(reply{Error: problemOf(err)}); err != nil {
-		return err
-	}
-	return a.buf.Flush()
+	return errors.Join(err, a.spool.close())
 }
 
 // patient gives each write WriteTimeout, so that a client that has stopped

@@ -64,7 +64,7 @@ func problemOf(err error) *problem {
 		p.Kind = kindRequest
 	case errors.Is(err, ErrBusy):
 		p.Kind = kindBusy
-	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded), errors.Is(err, engine.ErrNotRunning):
 		p.Kind = kindGone
 	}
 	return p

@@ -82,7 +82,7 @@ func wait(ctx context.Context, d time.Duration) {
 // buffer, so this does not block.
 func refuse(conn net.Conn) {
 	conn.SetDeadline(time.Now().Add(time.Second))
-	newAnswer(conn).fail(ErrBusy)
+	newAnswer(conn).end(ErrBusy)
 	conn.Close()
 }
 
@@ -102,7 +102,7 @@ func (s *server) serve(ctx context.Context, conn net.Conn) {
 		line, err := in.next()
 		out := newAnswer(conn)
 		if errors.Is(err, errLineTooLong) {
-			out.fail(&RequestError{Message: fmt.Sprintf("a request may have %d bytes", MaxRequest)})
+			out.end(&RequestError{Message: fmt.Sprintf("a request may have %d bytes", MaxRequest)})
 			return
 		}
 		if err != nil {
@@ -110,10 +110,10 @@ func (s *server) serve(ctx context.Context, conn net.Conn) {
 		}
 		var req request
 		if err := json.Unmarshal(line, &req); err != nil {
-			out.fail(&RequestError{Message: "a request is one JSON object a line: " + err.Error()})
+			out.end(&RequestError{Message: "a request is one JSON object a line: " + err.Error()})
 			return
 		}
-		if out.close(s.answer(work, req, out)) != nil {
+		if out.end(s.answer(work, req, out)) != nil {
 			return
 		}
 	}

@@ -135,7 +135,7 @@ func (f *File) Close() error {
 	failed := f.failed
 	f.mu.Unlock()
 	if f.stuck.Load() != nil {
-		f.raw.Close() // gives back the kernel's lock, whatever bbolt still holds
+		release(f.raw) // whatever locks of its own bbolt still holds
 		return failed
 	}
 	if err := f.db.Close(); err != nil {

@@ -10,6 +10,7 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 	berrors "go.etcd.io/bbolt/errors"
+	"golang.org/x/sys/unix"
 )
 
 const (
@@ -44,10 +45,7 @@ func Open(path string, o Options) (*File, error) {
 		return nil, err
 	}
 	if err := guard(path, func() error { return checkTree(f.raw, path) }); err != nil {
-		f.stuck.Store(&DamagedError{Path: path}) // bbolt is not to look at it again
-		close(f.stopped)
-		_ = f.Close()
-		return nil, err
+		return nil, errors.Join(err, f.db.Close())
 	}
 	if o.ReadOnly {
 		close(f.stopped)
@@ -136,12 +134,19 @@ func open(path string, o Options) (*File, error) {
 	})
 	var damaged *DamagedError
 	if errors.As(err, &damaged) && f.raw != nil {
-		f.raw.Close() // bbolt panicked and did not
+		release(f.raw) // bbolt panicked and did not
 	}
 	if err != nil {
 		return nil, opening(path, err)
 	}
 	return f, nil
+}
+
+// release closes a file that bbolt will not close. The kernel's lock has to be
+// given back by name: the map, which stays, would keep it.
+func release(file *os.File) {
+	_ = unix.Flock(int(file.Fd()), unix.LOCK_UN)
+	_ = file.Close()
 }
 
 // opening says what an error of bbolt's Open means.

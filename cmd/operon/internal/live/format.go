@@ -43,6 +43,9 @@ func jobs(n int64) string {
 
 // counts is what there is to say of a task beyond its state.
 func (t *task) counts(now time.Time) string {
+	if t.all() == 0 {
+		return "" // nothing has been heard of it yet
+	}
 	parts := []string{fmt.Sprintf("%d/%d", t.Done, t.all())}
 	add := func(n int64, word string) {
 		if n > 0 {

@@ -10,8 +10,9 @@ import (
 type model struct {
 	start time.Time
 	state engine.RunState
-	tasks []*task // in the order in which they were first heard of, the file's
+	tasks []*task // in the order of the file
 	named map[string]*task
+	heard bool // of anything
 }
 
 // task is where one task stands.
@@ -21,12 +22,17 @@ type task struct {
 	told  int // failures and retries shown one by one
 }
 
-func newModel(start time.Time) *model {
-	return &model{start: start, named: map[string]*task{}}
+func newModel(start time.Time, tasks []string) *model {
+	m := &model{start: start, named: map[string]*task{}}
+	for _, name := range tasks {
+		m.task(name)
+	}
+	return m
 }
 
 // apply folds one event in, and returns the task that it is about, if any.
 func (m *model) apply(e engine.Event) *task {
+	m.heard = true
 	switch e.Kind {
 	case engine.EventRun:
 		m.state = e.State

@@ -12,7 +12,8 @@ import (
 
 const (
 	nameWidth = 24 // of a task's name, at most
-	barWidth  = 20
+	barWidth  = 10
+	restWidth = 56 // of a line with a bar, beside name and bar
 )
 
 // picture is the model as lines for a terminal of that size, one a task; none
@@ -40,10 +41,10 @@ func (t *task) line(now time.Time, facts term.Facts, wide, columns int) string {
 	name += strings.Repeat(" ", max(wide-ansi.StringWidth(name), 0))
 	word := t.word()
 	line := name + "  " + facts.Paint(styles[word], fmt.Sprintf("%-7s", word))
-	if columns >= wide+barWidth+40 {
+	if columns >= wide+barWidth+restWidth {
 		line += "  " + facts.Paint(term.Dim, bar(t.Done+t.Holes, t.all()))
 	}
-	return line + "  " + t.counts(now)
+	return strings.TrimRight(line+"  "+t.counts(now), " ")
 }
 
 // styles are not to be changed.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -42,7 +43,10 @@ func (s *screen) Write(p []byte) (int, error) {
 func (s *screen) draw(lines []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	io.WriteString(s.out, s.erase()+text(lines))
+	if slices.Equal(lines, s.lines) {
+		return
+	}
+	io.WriteString(s.out, s.erase()+text(lines)) // a terminal that went away does not stop the run
 	s.lines = lines
 }
 

@@ -130,9 +130,11 @@ func (e Ending) next(b *strings.Builder) {
 	case engine.StateFailed:
 		fmt.Fprintf(b, "to try what failed again: %s\n", e.Again)
 	default:
-		if !e.Summary.Asked {
-			fmt.Fprintf(b, "to go on: %s\n", e.Again)
+		if e.Summary.Asked {
+			b.WriteString("all that was asked for is done\n")
+			return
 		}
+		fmt.Fprintf(b, "to go on: %s\n", e.Again)
 	}
 }
 

@@ -32,6 +32,7 @@ type Options struct {
 	Facts term.Facts
 	Size  func() (columns, rows int) // of the terminal, ModeLive
 	Start time.Time                  // of the run
+	Tasks []string                   // all tasks, in the order in which they are shown
 }
 
 // View shows a run as it goes on. It is also the writer for everything else
@@ -68,7 +69,7 @@ func (v *View) Close() {
 // show hears events until they end, and draws now and then: a terminal more
 // often than a person sees, a log as seldom as tells enough.
 func (v *View) show() {
-	m := newModel(v.o.Start)
+	m := newModel(v.o.Start, v.o.Tasks)
 	d := v.drawer(m)
 	tick := time.NewTicker(frame)
 	defer tick.Stop()
@@ -124,6 +125,9 @@ func (d *terminal) event(e engine.Event, t *task) {
 }
 
 func (d *terminal) tick(now time.Time) {
+	if !d.m.heard {
+		return // the run may not even begin
+	}
 	columns, rows := d.v.o.Size()
 	d.v.screen.draw(d.m.picture(now, d.v.o.Facts, columns, rows))
 }

@@ -137,6 +137,3 @@ func (s *Slot) SaveStdout(path string) error {
 func linkTo(fd int, path string) error {
 	return unix.Linkat(unix.AT_FDCWD, "/proc/self/fd/"+strconv.Itoa(fd), unix.AT_FDCWD, path, unix.AT_SYMLINK_FOLLOW)
 }
-
-// FD is the file's descriptor. It is the slot's: not to be closed.
-func (c *Capture) FD() int { return c.fd }

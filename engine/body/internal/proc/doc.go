@@ -8,6 +8,10 @@
 // can be held open by a process that was left behind, nothing has to be copied
 // while the program runs, and a large output is spooled to disk as it is.
 //
+// A program is the leader of a session of its own, so that it leads a process
+// group too, and has no terminal: one that asks for a password fails at once,
+// where in the background of the user's session it would be stopped for ever.
+//
 // # How a job ends
 //
 // The leader's end is waited for without reaping it, so that its process id,

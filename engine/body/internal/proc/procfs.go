@@ -12,8 +12,7 @@ import (
 const tokenName = "OPERON_JOB="
 
 // hasToken reports whether a process inherited OPERON_JOB=token, or one that
-// begins with token if prefix is set. Between a fork and an exec the kernel
-// shows no environment for a moment: an empty one is looked at again.
+// begins with token if prefix is set.
 func hasToken(pid int, token string, prefix bool) bool {
 	found, ok := tokenOf(pid)
 	if !ok {
@@ -27,21 +26,35 @@ func hasToken(pid int, token string, prefix bool) bool {
 
 // tokenOf is the value of OPERON_JOB in a process's environment.
 func tokenOf(pid int) ([]byte, bool) {
-	env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
-	for range 3 {
-		if err != nil || len(env) > 0 {
-			break
-		}
-		unix.Nanosleep(&unix.Timespec{Nsec: 1e6}, nil)
-		env, err = os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
-	}
-	for entry := range bytes.SplitSeq(env, []byte{0}) {
+	for entry := range bytes.SplitSeq(environOf(pid), []byte{0}) {
 		if value, ok := bytes.CutPrefix(entry, []byte(tokenName)); ok {
 			return value, true
 		}
 	}
 	return nil, false
 }
+
+// environOf reads a process's environment. In the middle of an exec the kernel
+// shows none for a moment: a process that has none is looked at again, unless it
+// is dead or the kernel's own.
+func environOf(pid int) []byte {
+	const again = 3
+	path := fmt.Sprintf("/proc/%d/environ", pid)
+	for range again {
+		env, err := os.ReadFile(path)
+		if err != nil || len(env) > 0 {
+			return env
+		}
+		if st, ok := statusOf(pid); !ok || st.state == 'Z' || st.state == 'X' || pid == kernelThreads || st.parent == kernelThreads {
+			return nil
+		}
+		_ = unix.Nanosleep(&unix.Timespec{Nsec: 1e6}, nil)
+	}
+	return nil
+}
+
+// kernelThreads is the parent of all threads of the kernel.
+const kernelThreads = 2
 
 // status is what /proc tells of a process.
 type status struct {

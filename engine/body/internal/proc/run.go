@@ -51,7 +51,7 @@ func (s *Slot) Run(ctx context.Context, p *Program) (*Exit, error) {
 		Dir:   p.Dir,
 		Env:   p.Env,
 		Files: []uintptr{uintptr(p.Stdin), uintptr(s.out.fd), uintptr(s.err.fd)},
-		Sys:   &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL},
+		Sys:   &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL},
 	})
 	if err != nil {
 		return nil, &StartError{Errno: err}
@@ -59,6 +59,7 @@ func (s *Slot) Run(ctx context.Context, p *Program) (*Exit, error) {
 	noteErr := s.running.set(s.index, pid, before, bootTicks(), p.Token)
 	stop := s.watch.begin(ctx, pid, p)
 	waitErr := s.await(pid, p, x)
+	s.dirty = s.dirty || waitErr != nil
 	stop()
 	x.Wall = time.Since(x.Start)
 	for _, err := range []error{waitErr, noteErr, s.running.clear(s.index), s.out.measure(), s.err.measure()} {

@@ -124,7 +124,3 @@ func closeFD(fd *int) {
 		*fd = -1
 	}
 }
-
-// Distrust makes the next Clean replace the slot's files, as after a job that
-// may have left somebody who holds them.
-func (s *Slot) Distrust() { s.dirty = true }

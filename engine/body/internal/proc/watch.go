@@ -35,8 +35,9 @@ type watch struct {
 	mu    sync.Mutex
 	slot  *Slot
 	timer *time.Timer
-	run   uint64 // counts programs, so that a late call from one can't hit the next
-	pid   int    // of the leader; 0: nothing runs
+	armed time.Time // when the timer goes off; zero: it does not
+	run   uint64    // counts programs, so that a late call from one can't hit the next
+	pid   int       // of the leader; 0: nothing runs
 	cause Cause
 
 	program  *Program
@@ -53,6 +54,18 @@ func (w *watch) init(s *Slot) {
 	w.slot = s
 	w.timer = time.AfterFunc(time.Hour, w.look)
 	w.timer.Stop()
+}
+
+// arm sees to it that there is a look at the given time at the latest. The timer
+// is not stopped when a program ends: of a row of short programs only one in
+// many pays for it.
+func (w *watch) arm(now time.Time, in time.Duration) {
+	at := now.Add(in)
+	if !w.armed.IsZero() && !at.Before(w.armed) {
+		return
+	}
+	w.armed = at
+	w.timer.Reset(max(in, 0))
 }
 
 func (w *watch) close() {
@@ -78,7 +91,7 @@ func (w *watch) begin(ctx context.Context, pid int, p *Program) (stop func() boo
 		w.deadline = w.looked.Add(p.Timeout)
 		next = min(next, p.Timeout)
 	}
-	w.timer.Reset(next)
+	w.arm(w.looked, next)
 	if ctx.Done() == nil {
 		return func() bool { return true }
 	}
@@ -88,7 +101,6 @@ func (w *watch) begin(ctx context.Context, pid int, p *Program) (stop func() boo
 
 // end forgets the program. From here on its number may be anybody's.
 func (w *watch) end() {
-	w.timer.Stop()
 	w.pid, w.program = 0, nil
 }
 
@@ -109,6 +121,7 @@ func (w *watch) cancel(run uint64, cause error) {
 func (w *watch) look() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.armed = time.Time{}
 	if w.pid == 0 {
 		return
 	}
@@ -121,7 +134,7 @@ func (w *watch) look() {
 	}
 	w.lookAtStdout(now)
 	w.lookAtStderr()
-	w.timer.Reset(w.next(now))
+	w.arm(now, w.next(now))
 }
 
 func (w *watch) next(now time.Time) time.Duration {
@@ -185,10 +198,11 @@ func (w *watch) terminate(cause Cause) {
 		return
 	}
 	w.cause = cause
-	w.killAt = time.Now().Add(w.program.Grace)
+	now := time.Now()
+	w.killAt = now.Add(w.program.Grace)
 	_ = killGroup(w.pid, unix.SIGTERM) // gone already: its end is being waited for
 	_ = killGroup(w.pid, unix.SIGCONT)
-	w.timer.Reset(min(w.every, w.program.Grace))
+	w.arm(now, min(w.every, w.program.Grace))
 }
 
 // kill ends the group, whatever it is doing.

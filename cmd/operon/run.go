@@ -1,0 +1,331 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"operon/cmd/operon/internal/diagfmt"
+	"operon/cmd/operon/internal/live"
+	"operon/cmd/operon/internal/term"
+	"operon/engine"
+	"operon/engine/control"
+	"operon/spec"
+)
+
+func (a *app) runCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "run",
+		Usage:     "run a pipeline, or go on with it",
+		ArgsUsage: "[FILE]",
+		Description: "Runs what has not been done yet, or has changed. Ctrl-C lets running jobs finish and\n" +
+			"stops, a second one kills them; the next run goes on from there.",
+		Flags: []cli.Flag{
+			&cli.StringSliceFlag{Name: "p", Usage: "set a param: `NAME=VALUE`; may be repeated"},
+			&cli.StringFlag{Name: "params", Usage: "read params from a YAML or JSON `FILE`"},
+			&cli.IntFlag{Name: "j", Aliases: []string{"jobs"}, Usage: "run `N` jobs at once over all tasks", DefaultText: "number of CPUs"},
+			&cli.BoolFlag{Name: "keep-going", Aliases: []string{"k"}, Usage: "when a job fails, go on with what does not need it"},
+			&cli.StringSliceFlag{Name: "until", Usage: "run `TASK` and what it needs, nothing else; may be repeated"},
+			&cli.BoolFlag{Name: "fresh", Usage: "ignore everything that is there, and start over"},
+			&cli.BoolFlag{Name: "adopt", Usage: "take over the state of a pipeline file that was moved"},
+			stateFlag(),
+			&cli.StringFlag{Name: "ui", Value: "auto", Usage: "show the run as `MODE`: auto, plain, json or quiet"},
+			jsonFlag("write the final summary as one line of JSON to standard output"),
+			&cli.StringFlag{Name: "max-output", Usage: "fail a job that writes more than `SIZE`, such as 64M", DefaultText: "256M"},
+			&cli.StringFlag{Name: "log-limit", Usage: "keep `SIZE` of a job's standard error, head and tail", DefaultText: "16M"},
+			logFormatFlag(),
+		},
+		Action: a.runAction,
+	}
+}
+
+// job is one run as it was asked for.
+type job struct {
+	target   target
+	pipeline *spec.Pipeline
+	options  engine.Options
+	mode     live.Mode
+	json     bool
+}
+
+func (a *app) runAction(c *cli.Context) error {
+	j, err := a.job(c)
+	if err != nil {
+		return err
+	}
+	summary, err := a.runJob(c.Context, j)
+	if summary == nil {
+		return err
+	}
+	a.tell(j, summary)
+	if err != nil {
+		return err
+	}
+	if j.json {
+		if err := writeJSON(a.results(), summary); err != nil {
+			return err
+		}
+	}
+	switch {
+	case summary.Failed > 0 || !summary.Asked:
+		if err := a.stops.heard(); err != nil {
+			return told{err}
+		}
+		return told{errUnfinished}
+	}
+	return nil
+}
+
+// job reads the command line and loads the pipeline.
+func (a *app) job(c *cli.Context) (*job, error) {
+	j := &job{json: c.Bool("json")}
+	var err error
+	if j.mode, err = a.mode(c.String("ui")); err != nil {
+		return nil, err
+	}
+	arg, err := atMostFile(c)
+	if err != nil {
+		return nil, err
+	}
+	file, err := pipelineFile(arg)
+	if err != nil {
+		return nil, here(err)
+	}
+	params, err := readParams(c.StringSlice("p"))
+	if err != nil {
+		return nil, err
+	}
+	load := engine.LoadOptions{Params: params, ParamsFile: c.String("params"), LookupEnv: a.lookupEnv}
+	if j.pipeline, err = engine.LoadFile(file, load); err != nil {
+		return nil, err
+	}
+	j.target = target{given: arg, file: file, asked: c.String("state")}
+	if j.options, err = runOptions(c, file, j.pipeline, params); err != nil {
+		return nil, err
+	}
+	if j.target.state, err = engine.StateDirOf(j.pipeline, j.options); err != nil {
+		return nil, err
+	}
+	j.options.Socket = control.SocketPath(j.target.state)
+	j.options.Hook = a.hook
+	return j, nil
+}
+
+func runOptions(c *cli.Context, file string, p *spec.Pipeline, params map[string]string) (engine.Options, error) {
+	o := engine.Options{
+		Dir: filepath.Dir(file), State: c.String("state"), Jobs: c.Int("j"),
+		KeepGoing: c.Bool("keep-going"), Until: c.StringSlice("until"), Fresh: c.Bool("fresh"), Adopt: c.Bool("adopt"),
+		Params: given(p, params, c.String("params")), Build: version(),
+	}
+	if c.IsSet("j") && o.Jobs < 1 {
+		return o, usagef("-j is a number of jobs from 1, not %d", o.Jobs)
+	}
+	var err error
+	if o.MaxOutput, err = size(c.String("max-output")); err != nil {
+		return o, usagef("--max-output: %v", err)
+	}
+	if o.LogLimit, err = size(c.String("log-limit")); err != nil {
+		return o, usagef("--log-limit: %v", err)
+	}
+	return o, nil
+}
+
+// here makes an error about usage of a folder without a pipeline file.
+func here(err error) error {
+	if none, ok := errors.AsType[*nothingHere](err); ok {
+		return &usageError{none.Error()}
+	}
+	return err
+}
+
+// readParams reads what -p gave: name=value each.
+func readParams(list []string) (map[string]string, error) {
+	out := map[string]string{}
+	for _, text := range list {
+		name, value, ok := strings.Cut(text, "=")
+		if !ok || !spec.IsName(name) {
+			return nil, usagef("-p %s: want NAME=VALUE", quote(text))
+		}
+		out[name] = value
+	}
+	return out, nil
+}
+
+// given is what this run was given for its params, so that it can be gone on
+// with: the effective values, not the text of a file that may change.
+func given(p *spec.Pipeline, params map[string]string, file string) map[string]string {
+	names := map[string]bool{}
+	for name := range params {
+		names[name] = true
+	}
+	if file != "" {
+		if text, err := os.ReadFile(file); err == nil {
+			if parsed, err := spec.ParseParams(text, file); err == nil {
+				for _, name := range parsed.Names() {
+					names[name] = true
+				}
+			}
+		}
+	}
+	out := map[string]string{}
+	for _, param := range p.Params {
+		if names[param.Name] {
+			out[param.Name] = param.Text()
+		}
+	}
+	return out
+}
+
+func (a *app) mode(ui string) (live.Mode, error) {
+	switch ui {
+	case "auto":
+		if term.Of(a.stderr, a.getenv).Live && a.logFormat != "json" {
+			return live.ModeLive, nil
+		}
+		return live.ModePlain, nil
+	case "plain":
+		return live.ModePlain, nil
+	case "json":
+		a.logFormat = "json" // all of standard error is then JSON
+		return live.ModeJSON, nil
+	case "quiet":
+		return live.ModeQuiet, nil
+	case "tui":
+		return "", notYet("--ui tui", "--ui auto shows a line a task")
+	}
+	return "", usagef("--ui is auto, plain, json or quiet, not %q", ui)
+}
+
+// runJob runs the engine and answers others meanwhile. It returns after both
+// have ended, and the state directory is free.
+func (a *app) runJob(ctx context.Context, j *job) (*engine.Summary, error) {
+	a.warn(j)
+	facts := term.Of(a.stderr, a.getenv)
+	view := live.New(live.Options{
+		Mode: j.mode, Out: a.stderr, Facts: facts, Start: time.Now(),
+		Size: func() (int, int) { return term.Size(a.stderr) }, Tasks: taskNames(j.pipeline),
+	})
+	defer view.Close()
+	log := a.logger(view)
+	j.options.Events, j.options.Logger = view.Event, log
+	e, err := engine.New(j.pipeline, j.options)
+	if err != nil {
+		return nil, err
+	}
+	finish := a.answer(ctx, e, j, log.Warn)
+	quit := a.graceful(ctx, e, view, j.mode)
+	summary, err := e.Run(ctx)
+	quit()
+	finish()
+	if closeErr := e.Close(); closeErr != nil {
+		err = errors.Join(err, closeErr)
+	}
+	return summary, err
+}
+
+// answer opens the socket and serves it. What it returns ends that. A run
+// without a socket is a run nevertheless.
+func (a *app) answer(ctx context.Context, e *engine.Engine, j *job, warn func(string, ...any)) (finish func()) {
+	ln, _, err := control.Listen(e.StateDir())
+	if err != nil {
+		warn("nobody can ask this run how it stands: " + err.Error())
+		return func() {}
+	}
+	serving, stop := context.WithCancel(context.WithoutCancel(ctx)) // a run that is being killed still answers
+	var served sync.WaitGroup
+	served.Go(func() {
+		if err := control.Serve(serving, ln, e); err != nil {
+			warn("nobody can ask this run any more how it stands: " + err.Error())
+		}
+	})
+	return func() { stop(); served.Wait() }
+}
+
+// graceful makes the first signal let running jobs finish. What it returns ends
+// that.
+func (a *app) graceful(ctx context.Context, e *engine.Engine, view *live.View, mode live.Mode) (end func()) {
+	quitting, stop := context.WithCancel(ctx)
+	var asked sync.WaitGroup
+	quit := func() {
+		if mode != live.ModeJSON && mode != live.ModeQuiet {
+			fmt.Fprintln(view, "operon: stopping; running jobs finish (once more to kill them)")
+		}
+		asked.Go(func() { e.Quit(quitting, false) }) // an engine that has ended needs no quitting
+	}
+	if !a.stops.instead(quit) {
+		quit()
+	}
+	return func() {
+		a.stops.instead(nil)
+		stop()
+		asked.Wait()
+	}
+}
+
+// warn shows what is likely not meant in the pipeline file.
+func (a *app) warn(j *job) {
+	switch warnings := j.pipeline.Warnings; {
+	case len(warnings) == 0 || j.mode == live.ModeQuiet:
+	case a.logFormat == "json":
+		log := a.logger(a.stderr)
+		for _, w := range warnings {
+			log.Warn(w.Error())
+		}
+	default:
+		a.printer(a.stderr).Print(diagfmt.SeverityWarning, warnings)
+	}
+}
+
+// tell writes the summary for a person.
+func (a *app) tell(j *job, s *engine.Summary) {
+	if j.mode == live.ModeJSON {
+		return // its events have told
+	}
+	var gets []string
+	for _, entity := range finals(j.pipeline) {
+		gets = append(gets, j.target.command("get", entity))
+	}
+	live.WriteSummary(a.stderr, live.Ending{
+		Summary: s, Facts: term.Of(a.stderr, a.getenv), Quiet: j.mode == live.ModeQuiet,
+		Get: gets, Again: j.target.command("run"),
+	})
+}
+
+func taskNames(p *spec.Pipeline) []string {
+	var out []string
+	for _, t := range p.Tasks {
+		out = append(out, t.Name)
+	}
+	return out
+}
+
+// finals are the entities that no task takes: what a run is for.
+func finals(p *spec.Pipeline) []string {
+	taken := map[*spec.Entity]bool{}
+	for _, t := range p.Tasks {
+		for _, in := range t.In {
+			taken[in.Entity] = true
+		}
+	}
+	var out []string
+	for _, t := range p.Tasks {
+		if !taken[t.Out] {
+			out = append(out, t.Out.Name)
+		}
+	}
+	return out
+}
+
+func writeJSON(w interface{ Write([]byte) (int, error) }, v any) error {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	return enc.Encode(v)
+}

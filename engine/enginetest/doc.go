@@ -1,0 +1,15 @@
+// Package enginetest helps to test what runs on the engine: bodies whose jobs
+// end when a test says so, one by one, so that the test is the schedule.
+//
+//	r := enginetest.New(t)
+//	e, err := engine.New(p, engine.Options{Bodies: r.Body})
+//	go e.Run(ctx)
+//	r.OK("split", "", `"a"`, `"b"`)   // waits until the engine has started it
+//	r.OK("count", "i=1", `1`)
+//	r.Fail("count", "i=0", body.KindExit, "exit status 1")
+//
+// # Caveats
+//
+// A job that a test never ends keeps the engine waiting until its context is
+// cancelled.
+package enginetest

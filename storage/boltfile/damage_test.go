@@ -1,0 +1,276 @@
+package boltfile_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	bolt "go.etcd.io/bbolt"
+
+	"operon/storage/boltfile"
+)
+
+func TestWhatIsNoDatabase(t *testing.T) {
+	page := os.Getpagesize()
+	whole, err := os.ReadFile(filled(t, 2000))
+	if err != nil {
+		t.Fatal(err)
+	}
+	metas := bytes.Clone(whole)
+	clear(metas[:2*page])
+	for name, content := range map[string][]byte{
+		"empty file":     {},
+		"foreign file":   bytes.Repeat([]byte("a text file\n"), 5000),
+		"short text":     []byte("hello"),
+		"half a file":    whole[:len(whole)/2],
+		"a page":         whole[:page],
+		"two pages":      whole[:2*page],
+		"both metas":     metas,
+		"zeros":          make([]byte, 32<<10),
+		"half a page":    whole[:page/2],
+		"three pages":    whole[:3*page],
+		"a page and one": whole[:page+1],
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "data.db")
+			if err := os.WriteFile(path, content, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			for _, readOnly := range []bool{true, false} {
+				f, err := boltfile.Open(path, boltfile.Options{ReadOnly: readOnly})
+				if !isDamage(err) {
+					if err == nil {
+						f.Close()
+					}
+					t.Errorf("read only %v: %v", readOnly, err)
+				}
+			}
+			if after, err := os.ReadFile(path); err != nil || !bytes.Equal(after, content) {
+				t.Errorf("the file was changed (%v)", err)
+			}
+		})
+	}
+	t.Run("folder", func(t *testing.T) {
+		if _, err := boltfile.Open(t.TempDir(), boltfile.Options{}); !isDamage(err) {
+			t.Error(err)
+		}
+	})
+	t.Run("pipe", func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "data.db")
+		if err := syscall.Mkfifo(path, 0o600); err != nil {
+			t.Skip(err)
+		}
+		if _, err := boltfile.Open(path, boltfile.Options{}); !isDamage(err) {
+			t.Error(err)
+		}
+	})
+}
+
+// One damaged meta page costs at most the last commit.
+func TestOneMetaPage(t *testing.T) {
+	for which := range 2 {
+		path := filled(t, 10)
+		overwrite(t, path, int64(which*os.Getpagesize()), make([]byte, 64+16))
+		f := open(t, path, boltfile.Options{})
+		n, err := keys(f)
+		if err != nil || n != 10 && n != 0 {
+			t.Errorf("meta %d: %d keys (%v)", which, n, err)
+		}
+		f.Submit(put(0, 20))
+		if err := flush(t, f); err != nil {
+			t.Errorf("meta %d: %v", which, err)
+		}
+		if err := f.Check(); err != nil {
+			t.Errorf("meta %d: %v", which, err)
+		}
+	}
+}
+
+func overwrite(t testing.TB, path string, at int64, with []byte) {
+	t.Helper()
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = f.WriteAt(with, at)
+	if err := errors.Join(err, f.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// use opens a file, reads all of it and writes to it. What it reads must be
+// right; it returns an error of damage where it could not be had.
+func use(t *testing.T, path string, want int) error {
+	t.Helper()
+	f, err := boltfile.Open(path, boltfile.Options{Interval: -1})
+	if err != nil {
+		return err
+	}
+	n, err := keys(f)
+	f.Submit(put(n/2, n/2+3))
+	written := flush(t, f)
+	closed := f.Close()
+	if err == nil && n != want {
+		// Keys may be lost with the page that led to them, but not their places
+		// taken by others; a count of the keys is for the layer above.
+		if n > want {
+			t.Errorf("%d keys of %d", n, want)
+		}
+		return errWrong
+	}
+	return errors.Join(err, written, closed)
+}
+
+// Every page is overwritten in turn, and no use of the file panics.
+func TestPagesOverwritten(t *testing.T) {
+	page := os.Getpagesize()
+	const n = 1000
+	whole, err := os.ReadFile(filled(t, n))
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "data.db")
+	pages := int(binary.LittleEndian.Uint64(whole[16+40:]))
+	for _, junk := range [][]byte{make([]byte, page), bytes.Repeat([]byte{0xFF}, page), bytes.Repeat([]byte{1}, page), whole[3*page : 4*page]} {
+		for p := 2; p < pages; p++ {
+			content := bytes.Clone(whole)
+			copy(content[p*page:], junk)
+			if err := os.WriteFile(path, content, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if err := use(t, path, n); err != nil && !isDamage(err) && !errors.Is(err, errWrong) {
+				t.Errorf("page %d: %v", p, err)
+			}
+		}
+	}
+}
+
+// A branch that leads back to itself would be followed for ever.
+func TestPagesInACircle(t *testing.T) {
+	page := os.Getpagesize()
+	path := filled(t, 5000)
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	circles := 0
+	for p := 2; p < len(whole)/page; p++ {
+		at := p * page
+		if binary.LittleEndian.Uint64(whole[at:]) != uint64(p) || binary.LittleEndian.Uint16(whole[at+8:]) != 1 {
+			continue
+		}
+		circles++
+		content := bytes.Clone(whole)
+		binary.LittleEndian.PutUint64(content[at+16+8:], uint64(p))
+		if err := os.WriteFile(path, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := use(t, path, 5000); err != nil && !isDamage(err) {
+			t.Errorf("page %d: %v", p, err)
+		}
+	}
+	if circles == 0 {
+		t.Fatal("there is no branch: the test tests nothing")
+	}
+}
+
+// Truncating the file under its map makes the kernel send a signal.
+func TestTruncatedWhileOpen(t *testing.T) {
+	path := filled(t, 5000)
+	f := open(t, path, boltfile.Options{})
+	if err := os.Truncate(path, int64(3*os.Getpagesize())); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := keys(f); !isDamage(err) {
+		t.Errorf("read: %v", err)
+	}
+	f.Submit(put(0, 5000))
+	if err := flush(t, f); !isDamage(err) {
+		t.Errorf("wrote: %v", err)
+	}
+	if err := f.Close(); !isDamage(err) {
+		t.Errorf("closed: %v", err)
+	}
+	l, err := boltfile.Open(path, boltfile.Options{})
+	if !isDamage(err) { // and not: in use
+		if err == nil {
+			l.Close()
+		}
+		t.Errorf("opened again: %v", err)
+	}
+}
+
+// What cannot be grown is an error with its cause, and the file stays whole.
+func TestFileSizeLimit(t *testing.T) {
+	if !child() {
+		again(t, func(*exec.Cmd) {})
+		return
+	}
+	path := filled(t, 100)
+	limit := syscall.Rlimit{Cur: 300 << 10, Max: 300 << 10}
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit); err != nil {
+		t.Skip(err)
+	}
+	fillUp(t, path, syscall.EFBIG)
+}
+
+func TestDiskFull(t *testing.T) {
+	dir := t.TempDir()
+	if err := syscall.Mount("operon-test", dir, "tmpfs", 0, "size=512k"); err != nil {
+		t.Skip("needs a small file system:", err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	path := filepath.Join(dir, "data.db")
+	f := open(t, path, boltfile.Options{})
+	f.Submit(put(0, 100))
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	fillUp(t, path, syscall.ENOSPC)
+}
+
+// fillUp writes until it gets want, and looks whether what was durable is.
+func fillUp(t *testing.T, path string, want error) {
+	t.Helper()
+	f := open(t, path, boltfile.Options{})
+	durable, i := 100, 100
+	for ; i < 100_000; i += 100 {
+		f.Submit(put(i, i+100))
+		if err := flush(t, f); err != nil {
+			if !errors.Is(err, want) {
+				t.Fatalf("got %v, want %v", err, want)
+			}
+			break
+		}
+		durable = i + 100
+	}
+	if i == 100_000 {
+		t.Fatal("it never was full")
+	}
+	if n, err := keys(f); n != durable || err != nil {
+		t.Errorf("%d keys (%v), want %d", n, err, durable)
+	}
+	if err := f.Close(); !errors.Is(err, want) {
+		t.Errorf("closed with %v", err)
+	}
+	f = open(t, path, boltfile.Options{})
+	if n, err := keys(f); n != durable || err != nil {
+		t.Errorf("opened again: %d keys (%v), want %d", n, err, durable)
+	}
+	if err := f.Check(); err != nil {
+		t.Error(err)
+	}
+	f.Submit(boltfile.Commit{Apply: func(tx *bolt.Tx) error { return tx.DeleteBucket(bucket) }})
+	if err := flush(t, f); err != nil {
+		t.Errorf("after space was made: %v", err)
+	}
+}

@@ -63,8 +63,8 @@ func (l *loop) run(ctx context.Context, requests <-chan request) error {
 	defer timer.Stop()
 	l.data = &storage.Batch{}
 	for {
+		l.commit(false) // first: a job that starts must find what it takes
 		l.dispatch()
-		l.commit(false)
 		l.answer()
 		l.tell(time.Now(), false)
 		if l.ended() {

@@ -18,6 +18,7 @@ type live struct {
 	t    *testing.T
 	e    *engine.Engine
 	r    *enginetest.Rendezvous
+	stop context.CancelFunc
 	done chan struct{}
 	sum  *engine.Summary
 	err  error
@@ -36,9 +37,11 @@ func (p *project) start(o engine.Options) *live {
 	if l.e, err = engine.New(pl, o); err != nil {
 		t.Fatal(err)
 	}
+	var ctx context.Context
+	ctx, l.stop = context.WithCancel(t.Context())
 	go func() {
 		defer close(l.done)
-		l.sum, l.err = l.e.Run(context.Background())
+		l.sum, l.err = l.e.Run(ctx)
 	}()
 	return l
 }
@@ -46,6 +49,9 @@ func (p *project) start(o engine.Options) *live {
 // wait waits for the end and gives the state back.
 func (l *live) wait() *engine.Summary {
 	l.t.Helper()
+	if l.t.Failed() {
+		l.stop() // what it waits for may never come
+	}
 	<-l.done
 	if err := l.e.Close(); err != nil {
 		l.t.Fatal(err)
@@ -165,6 +171,8 @@ func TestAFailedJobStopsTheRun(t *testing.T) {
 	l.r.Await("work", "i=0")
 	l.r.Await("work", "i=1")
 	l.r.Fail("work", "i=0", body.KindExit, "exit status 1")
+	for l.status("work").Failed == 0 {
+	}
 	l.r.OK("work", "i=1", `1`) // was running: it finishes
 	s := l.wait()
 	if s.State != engine.StateFailed || s.Failed != 1 || s.Executed != 2 || s.Blocked != 1 {

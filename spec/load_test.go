@@ -454,7 +454,7 @@ func TestUnclosedChain(t *testing.T) {
 func TestManyUnknownNames(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("pipeline: p\ntasks:\n")
-	for i := range 9000 {
+	for i := range 3000 {
 		fmt.Fprintf(&b, "  task_of_a_long_name_%d: {in: EntityOfALongNameX%dX, for: dimension_of_a_long_name_%d, out: EntityOfALongName%d, run: cat}\n", i, i, i, i)
 	}
 	rules := rulesOf(b.String())

@@ -62,6 +62,10 @@ func (l *loader) readParams(n *node) {
 		if e.value.bad || !IsName(e.key.text) {
 			continue
 		}
+		if e.key.text == "out" {
+			l.errorf(e.key.at, "reserved", "take another name", "`out` is the place of a task's output file")
+			continue
+		}
 		p := &Param{Name: e.key.text, Type: ParamString}
 		l.pipeline.Params = append(l.pipeline.Params, p)
 		l.pipeline.params[p.Name] = p
@@ -208,10 +212,7 @@ func (l *loader) nodeValue(r *report, p *Param, n *node, what string) value.Valu
 	if p.Type == ParamJSON {
 		return value.FromJSON(n.appendJSON(nil))
 	}
-	if n.kind == scalarNode && p.Type == ParamString {
-		return value.FromText(n.text)
-	}
-	if n.kind == scalarNode && n.plain {
+	if n.kind == scalarNode && (n.plain || p.Type == ParamString) {
 		if v, problem := p.Type.parse(n.text); problem == "" {
 			return v
 		}

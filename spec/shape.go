@@ -102,6 +102,10 @@ func (r *report) checkScalar(s *shape, n *node, label string) bool {
 	if s.scalar == nil {
 		return r.mismatch(s, n, label)
 	}
+	if strings.IndexByte(n.text, 0) >= 0 {
+		r.errorf(n.at, "nul", "", "%s holds a NUL, which no program can be given", label)
+		return false
+	}
 	if slip := s.scalar(n.text, n); slip != nil {
 		message := slip.message
 		if message == "" {

@@ -12,6 +12,10 @@ import (
 // as far as they are known.
 func (r *report) syntaxError(err error) {
 	p, found := yamlmark.Find(r.text.src)
+	if !found && strings.Contains(err.Error(), "<document start>") {
+		r.secondDocument(r.roughly(err))
+		return
+	}
 	if !found {
 		r.errorf(r.roughly(err), "yaml", "", "this is not YAML: %s", strings.TrimPrefix(err.Error(), "yaml: "))
 		return

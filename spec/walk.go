@@ -52,6 +52,11 @@ type entry struct {
 // empty reports whether nothing at all stands where the node would.
 func (n *node) empty() bool { return n.kind == scalarNode && n.plain && n.text == "" }
 
+// isMerge reports whether n is the key that merges mappings in.
+func (n *node) isMerge() bool {
+	return n.kind == scalarNode && n.plain && !n.bad && n.text == "<<"
+}
+
 // get is the value of a key, or nil.
 func (n *node) get(key string) *node {
 	for _, e := range n.entries {
@@ -90,8 +95,7 @@ func (r *report) parse() *node {
 	switch err := dec.Decode(&second); {
 	case err == nil:
 		at := r.text.offset(second.Line, second.Column)
-		r.errorf(span{at, r.text.lineEnd(at)}, "second-document", "keep each pipeline in a file of its own",
-			"a second document begins here, and a pipeline file is one document")
+		r.secondDocument(span{at, r.text.lineEnd(at)})
 	case !errors.Is(err, io.EOF):
 		r.syntaxError(err)
 		return nil
@@ -100,7 +104,16 @@ func (r *report) parse() *node {
 		return nil
 	}
 	w := &walker{report: r, anchored: map[*yaml.Node]*node{}}
-	return w.node(doc.Content[0], 1)
+	root := w.node(doc.Content[0], 1)
+	if w.bomb {
+		return nil // what else is wrong with a bomb is not worth the while
+	}
+	return root
+}
+
+func (r *report) secondDocument(at span) {
+	r.errorf(at, "second-document", "keep each pipeline in a file of its own",
+		"a second document begins here, and a pipeline file is one document")
 }
 
 // node walks y, which lies level lists and mappings deep.
@@ -219,6 +232,14 @@ func (w *walker) mapping(n *node, y *yaml.Node, level int) {
 	place := -1        // where among the entries
 	for i := 0; i+1 < len(y.Content); i += 2 {
 		key := w.node(y.Content[i], level+1)
+		if key.isMerge() {
+			if place < 0 {
+				place = len(n.entries)
+			}
+			// What is merged comes to lie in this mapping, not one deeper.
+			merges = append(merges, w.merged(w.node(y.Content[i+1], level))...)
+			continue
+		}
 		value := w.node(y.Content[i+1], level+1)
 		n.add(value)
 		switch {
@@ -226,12 +247,6 @@ func (w *walker) mapping(n *node, y *yaml.Node, level int) {
 			continue
 		case key.kind != scalarNode:
 			w.errorf(key.at, "key", "", "a key must be text, not a list or a mapping")
-			continue
-		case key.text == "<<" && key.plain:
-			if place < 0 {
-				place = len(n.entries)
-			}
-			merges = append(merges, w.merged(value)...)
 			continue
 		}
 		if first := seen[key.text]; first != nil {
@@ -276,6 +291,7 @@ func (n *node) merge(place int, merges []*node, seen map[string]*node) {
 				continue
 			}
 			seen[e.key.text] = e.key
+			n.add(e.value)
 			extra = append(extra, entry{key: e.key, value: e.value, from: true})
 		}
 	}

@@ -27,6 +27,7 @@ type overlay struct {
 	mu        sync.RWMutex
 	instances map[uint64]*pendingInstance
 	lists     []commitList
+	applied   uint64         // lists up to this one are as good as gone
 	queue     []entryKey     // entries in the order of their batches
 	views     map[uint64]int // open views, by the number that was durable when they began
 
@@ -142,6 +143,7 @@ func (o *overlay) loadFootprint(tx *bolt.Tx) {
 func (o *overlay) add(batch uint64, b *Batch) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	o.applied = max(o.applied, b.Applied)
 	var jobs []Ref
 	for i := range b.ops {
 		if p := &b.ops[i]; p.kind == opRecord {
@@ -155,6 +157,9 @@ func (o *overlay) add(batch uint64, b *Batch) {
 }
 
 func (o *overlay) addOp(batch uint64, p *op) {
+	if _, gone := o.gone[p.inst]; gone && p.kind != opFootprint {
+		return
+	}
 	switch p.kind {
 	case opHeader:
 		o.headers[p.inst] = *p.header

@@ -378,12 +378,12 @@ func (r *Reader) Commits(after uint64, fn func(commit uint64, jobs []Ref) error)
 	o := &r.store.pending
 	o.mu.RLock()
 	lists := slices.Clone(o.lists)
+	last := max(after, o.applied)
 	o.mu.RUnlock()
 
-	last := after
 	b := r.tx.Bucket([]byte(commitsBucket))
 	c := b.Cursor()
-	for k, v := c.Seek(binary.BigEndian.AppendUint64(nil, after+1)); k != nil; k, v = c.Next() {
+	for k, v := c.Seek(binary.BigEndian.AppendUint64(nil, last+1)); k != nil; k, v = c.Next() {
 		body, ok := boltfile.Unseal([]byte(commitsBucket), k, v)
 		if !ok || len(k) != 8 {
 			return &Damage{Detail: fmt.Sprintf("the list of a commit cannot be read (%x)", k)}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"sync"
@@ -104,6 +105,8 @@ func Open(dir string, o Options) (*Store, error) {
 	if err := file.View(s.load); err != nil {
 		return nil, errors.Join(err, file.Close())
 	}
+	s.writer.freed = map[blobID]struct{}{}
+	s.writer.gone = maps.Clone(s.pending.gone)
 	if !o.ReadOnly {
 		s.resumeDrops()
 	}

@@ -147,6 +147,15 @@ type txWriter struct {
 	// freed are the blobs that no record names any more, of this transaction
 	// and of earlier ones if they were pinned.
 	freed map[blobID]struct{}
+	// gone are the instances that were dropped by what has been applied. What
+	// was only submitted does not count: a crash may come in between.
+	gone map[uint64]struct{}
+}
+
+// isGone reports whether an instance was dropped.
+func (w *txWriter) isGone(inst uint64) bool {
+	_, gone := w.gone[inst]
+	return gone
 }
 
 // instWriter is the buckets of an instance in a transaction.
@@ -163,9 +172,6 @@ func (s *Store) writerOf(tx *bolt.Tx) *txWriter {
 	w := &s.writer
 	if w.tx != tx {
 		w.store, w.tx, w.insts, w.arena = s, tx, map[uint64]*instWriter{}, nil
-	}
-	if w.freed == nil {
-		w.freed = map[blobID]struct{}{}
 	}
 	return w
 }
@@ -191,6 +197,7 @@ func (w *txWriter) apply(p *op) error {
 		return w.putDrop(p.inst, dropValues)
 	case opDropInstance:
 		delete(w.insts, p.inst)
+		w.gone[p.inst] = struct{}{}
 		return w.putDrop(p.inst, dropAll)
 	}
 	return fmt.Errorf("change of no kind (%d): this is a bug", p.kind)
@@ -232,7 +239,7 @@ func (w *txWriter) list(n uint64, jobs []Ref, applied uint64) error {
 
 // putHeader puts the header of a change, and remembers that its number is taken.
 func (w *txWriter) putHeader(p *op) error {
-	if p.header == nil || w.store.pending.dropped(p.inst) {
+	if p.header == nil || w.isGone(p.inst) {
 		return nil // the state of an instance that is not there
 	}
 	b := w.bucket(headersBucket)
@@ -292,7 +299,7 @@ const recordRoom = 3 + 4*coord.MaxDims + 2*32 + 4 + 7*binary.MaxVarintLen64 + 4
 
 func (w *txWriter) putRecord(p *op) error {
 	o := p.output
-	if w.store.pending.dropped(p.inst) {
+	if w.isGone(p.inst) {
 		w.freeUncounted(o)
 		return nil
 	}
@@ -367,7 +374,7 @@ func (w *txWriter) forget(in *instWriter, inst uint64, c coord.Coord, key []byte
 
 func (w *txWriter) dropRecord(inst uint64, c coord.Coord) error {
 	name := bucketOf(recordsPrefix, inst)
-	if w.store.pending.dropped(inst) || w.tx.Bucket(name) == nil {
+	if w.isGone(inst) || w.tx.Bucket(name) == nil {
 		return nil
 	}
 	in, err := w.instance(inst)
@@ -389,7 +396,7 @@ func (w *txWriter) dropRecord(inst uint64, c coord.Coord) error {
 }
 
 func (w *txWriter) putFailure(p *op) error {
-	if w.store.pending.dropped(p.inst) {
+	if w.isGone(p.inst) {
 		return nil
 	}
 	name := bucketOf(failuresPrefix, p.inst)
@@ -406,7 +413,7 @@ func (w *txWriter) putFailure(p *op) error {
 
 func (w *txWriter) dropFailure(p *op) error {
 	b := w.tx.Bucket(bucketOf(failuresPrefix, p.inst))
-	if b == nil || w.store.pending.dropped(p.inst) {
+	if b == nil || w.isGone(p.inst) {
 		return nil
 	}
 	if err := b.Delete(appendJobKey(nil, p.coord)); err != nil {

@@ -5,9 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"operon/engine/body"
 	"operon/spec"
@@ -105,8 +108,22 @@ type slot struct {
 	serial uint64
 }
 
+// serve is a slot's life. It must not be on the process's main thread: orphans
+// become children of that one, and a slot's own children there would look like
+// another slot's strays.
 func (w *Worker) serve(index int, started chan<- error) {
-	b, err := body.NewSlot(body.SlotOptions{Index: index, Running: w.cfg.Running})
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if unix.Gettid() == unix.Getpid() {
+		done := make(chan struct{})
+		go func() { // cannot be on this thread, which is locked
+			defer close(done)
+			w.serve(index, started)
+		}()
+		<-done
+		return
+	}
+	b, err := body.NewSlot(body.SlotOptions{Index: index, Running: w.cfg.Running, Dir: w.cfg.Scratch})
 	started <- err
 	if err != nil {
 		return

@@ -77,7 +77,11 @@ func (t *Twin) Batch() *Batch { return &Batch{twin: t} }
 // PutHeader is storage.Batch's.
 func (b *Batch) PutHeader(h storage.Header) {
 	b.Real.PutHeader(h)
-	b.apply = append(b.apply, func(m *Model) { m.Headers[h.ID] = h })
+	b.apply = append(b.apply, func(m *Model) {
+		if !m.Gone[h.ID] {
+			m.Headers[h.ID] = h
+		}
+	})
 }
 
 // SetState is storage.Batch's.

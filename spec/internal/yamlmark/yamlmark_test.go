@@ -15,7 +15,7 @@ func TestFind(t *testing.T) {
 		{"é: b: c\n", Mark{1, 5}, Mark{}},
 		{"a: @x\n", Mark{1, 4}, Mark{1, 4}},
 		{"a: 1\nb\nc: 2\n", Mark{3, 1}, Mark{2, 1}},
-		{"a: 1\n---\nb: [\n", Mark{4, 1}, Mark{3, 4}},
+		{"a: 1\n---\nb: [\n", Mark{4, 1}, Mark{4, 1}},
 		{"key: [a, b]]\n", Mark{1, 12}, Mark{1, 1}},
 	} {
 		p, found := Find([]byte(c.src))

@@ -179,12 +179,24 @@ func (o *orphans) forget() {
 }
 
 // isStray reports whether a living process is the job's: it inherited the job's
-// token, or it holds the slot's files.
+// token, or it holds the slot's files. Between fork and exec any child of this
+// program holds every file that this program has open, and still runs its
+// executable: such a one says nothing.
 func (s *Slot) isStray(pid int, token string) bool {
 	if hasToken(pid, token, false) {
 		return true
 	}
-	return holdsFile(pid, s.out.fd, s.err.fd)
+	return !sameProgram(pid) && holdsFile(pid, s.out.fd, s.err.fd)
+}
+
+// sameProgram reports whether a process runs this program's executable, or can't
+// be asked.
+func sameProgram(pid int) bool {
+	var own, other unix.Stat_t
+	if unix.Stat("/proc/self/exe", &own) != nil || unix.Stat(fmt.Sprintf("/proc/%d/exe", pid), &other) != nil {
+		return true
+	}
+	return own.Ino == other.Ino && own.Dev == other.Dev
 }
 
 // holdsFile reports whether a process has one of the files open.

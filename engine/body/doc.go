@@ -13,9 +13,6 @@
 // A Slot belongs to the goroutine that made it, which is locked to its thread.
 // Bodies that run in process (jq, source) do not use their slot, and take nil.
 //
-// Standard output and standard error of a process are files. One that truncates
-// them by name ("tee /dev/stderr") truncates what it has printed before.
-//
 // Standard input is a file, too, never a pipe: it can be read again from the
 // start by name, and nothing waits for a body that does not read it.
 //

@@ -296,8 +296,6 @@ func (p *process) judge(ctx context.Context, x *proc.Exit) *Failure {
 		return cancelled(ctx)
 	case proc.CauseStdout:
 		return p.tooMuch()
-	case proc.CauseStderr:
-		return failf(KindOutput, "printed more than %d bytes to standard error, and the file system can't cut them", 2*p.logLimit)
 	}
 	switch {
 	case x.Status.Signaled():

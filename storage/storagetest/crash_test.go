@@ -32,6 +32,16 @@ func TestCrashAtEveryCommitPoint(t *testing.T) {
 		s := open(r, dir, storage.Options{Hook: snaps.Hook})
 		w = storagetest.NewTwin(s, storagetest.NewModel())
 		script := &storagetest.Script{Twin: w, Dir: folder(r, under)}
+		for _, i := range []int{9, 3} { // a blob, and then none
+			b := w.Batch()
+			put(t, b, 7, i, script.Dir)
+			b.DropRecord(7, coordOf(9-i))
+			if i == 3 {
+				b.DropRecord(7, coordOf(9))
+			}
+			b.Submit(nil)
+			flush(r, t.Context(), w)
+		}
 		for range rapid.IntRange(1, 8).Draw(r, "batches") {
 			script.Batch(r)
 		}
@@ -43,8 +53,7 @@ func TestCrashAtEveryCommitPoint(t *testing.T) {
 		}
 		for _, snap := range all {
 			points[snap.Point] = true
-			recover := func() { reopen(r, t, snap, w) }
-			recover()
+			reopen(r, t, snap, w)
 		}
 	})
 	for _, want := range []string{"before:create", "after:create", "before:data", "after:data", "before:blobs", "after:blobs", "before:drop", "after:drop"} {

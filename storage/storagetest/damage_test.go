@@ -29,20 +29,21 @@ func TestEveryByteOfData(t *testing.T) {
 	}
 	refused, told := 0, 0
 	for at := 0; at < len(whole); at += step {
-		for _, flip := range []byte{1 << (at / step % 8), 0xFF} {
-			// Not the same bit of the same field over and over.
-			at := min(at+at/step%step, len(whole)-1)
-			content := bytes.Clone(whole)
-			content[at] ^= flip
-			if err := os.WriteFile(path, content, 0o600); err != nil {
-				t.Fatal(err)
-			}
-			switch err := readDamaged(t, dir, w, at); {
-			case err != nil:
-				refused++
-			default:
-				told++
-			}
+		// Not the same bit of the same field over and over.
+		at := min(at+at/step%step, len(whole)-1)
+		content := bytes.Clone(whole)
+		if at%3 == 0 {
+			content[at] ^= 0xFF
+		} else {
+			content[at] ^= 1 << (at / step % 8)
+		}
+		if err := os.WriteFile(path, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := readDamaged(t, dir, w, at); err != nil {
+			refused++
+		} else {
+			told++
 		}
 	}
 	if refused == 0 || told == 0 {
@@ -121,7 +122,7 @@ func TestWritingToDamagedData(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for at := 2 * os.Getpagesize(); at < len(whole); at += 17 * step {
+	for at := 2 * os.Getpagesize(); at < len(whole); at += 5 * step {
 		content := bytes.Clone(whole)
 		content[at+at/step%step] ^= 0xFF
 		if err := os.WriteFile(path, content, 0o600); err != nil {

@@ -2,15 +2,18 @@ package storagetest_test
 
 import (
 	"context"
+	"crypto/sha256"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
-	"pgregory.net/rapid"
 
+	"operon/spec/value"
 	"operon/storage"
 	"operon/storage/boltfile"
 	"operon/storage/storagetest"
@@ -84,19 +87,58 @@ func flush(t fataler, ctx context.Context, w *storagetest.Twin) {
 	}
 }
 
-// small fills a store with a bit of everything, and returns its twin, flushed.
+// small fills a store with a bit of everything, a commit a batch, and returns
+// its twin, flushed.
 func small(t *testing.T, dir string) *storagetest.Twin {
 	t.Helper()
-	s := open(t, dir, storage.Options{})
-	w := storagetest.NewTwin(s, storagetest.NewModel())
-	script := &storagetest.Script{Twin: w, Dir: dir}
-	draw := rapid.Custom(func(r *rapid.T) bool {
-		for range 12 {
-			script.Batch(r)
+	w := storagetest.NewTwin(open(t, dir, storage.Options{Interval: -1}), storagetest.NewModel())
+	for inst := range uint64(4) {
+		b := w.Batch()
+		b.PutHeader(storage.Header{ID: inst + 1, Task: "task", Entity: "E", Dims: []string{"i"}, State: storage.Current})
+		b.PutFootprint(storage.Footprint{Format: 1, RunID: "run", State: "running", Asked: []byte("{}"), Source: []byte("tasks: {}")})
+		for i := range 25 {
+			put(t, b, inst+1, i, dir)
 		}
-		return true
-	})
-	draw.Example(7)
+		b.PutFailure(inst+1, storage.Failure{Coord: coordOf(30), Kind: "exit", Message: "exit status 1", Exit: 1, Stderr: []byte("no")})
+		b.Submit(nil)
+		flush(t, t.Context(), w)
+	}
+	b := w.Batch()
+	b.Real.Applied = 2
+	b.SetState(2, storage.Retired)
+	b.DropInstance(3)
+	put(t, b, 1, 3, dir)
+	b.Submit(nil)
 	flush(t, t.Context(), w)
 	return w
+}
+
+// put puts job i: most have a small value, some a large one, a list, or a file.
+func put(t *testing.T, b *storagetest.Batch, inst uint64, i int, dir string) {
+	t.Helper()
+	values, spawning := []value.Value{value.FromText(fmt.Sprint("value ", i))}, false
+	switch i {
+	case 5:
+		values[0] = value.FromText(strings.Repeat("x", storage.InlineLimit))
+	case 6, 7:
+		spawning, values = true, nil
+		for n := range 100 * (i - 5) {
+			values = append(values, value.FromText(fmt.Sprint("item ", n)))
+		}
+	case 8:
+		spawning, values = true, nil
+	case 9:
+		content := fmt.Sprint("content of ", inst)
+		path := filepath.Join(dir, "file")
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		values[0] = value.FromFile(value.FileInfo{Name: "name", Path: path, Size: int64(len(content)), SHA256: sha256.Sum256([]byte(content))})
+	case 10:
+		values[0] = value.NewHole("not there")
+	}
+	r := storage.Record{Coord: coordOf(i), Attempts: 1, Start: 1e18, End: 1e18 + int64(i)}
+	if err := b.PutValues(inst, r, values, spawning); err != nil {
+		t.Fatal(err)
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"strconv"
 
@@ -29,8 +30,11 @@ type Capture struct {
 // stored behind one another from there. What is behind the head goes round and
 // round in the room that is left.
 func (c *Capture) place(off int64) (pos, room int64) {
-	if c.limit <= 0 || off < c.head() {
-		return off, max(c.head()-off, 1<<62*b2i(c.limit <= 0))
+	if c.limit <= 0 {
+		return off, math.MaxInt64
+	}
+	if off < c.head() {
+		return off, c.head() - off
 	}
 	ring := c.limit - c.head()
 	at := (off - c.head()) % ring
@@ -152,7 +156,7 @@ func pwriteAll(fd int, p []byte, pos int64) error {
 	for len(p) > 0 {
 		n, err := unix.Pwrite(fd, p, pos)
 		if err != nil && err != unix.EINTR {
-			return fmt.Errorf("spool output: %w", err)
+			return err
 		}
 		n = max(n, 0)
 		p, pos = p[n:], pos+int64(n)

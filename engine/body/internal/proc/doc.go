@@ -3,10 +3,13 @@
 //
 // A [Slot] belongs to one goroutine, which keeps its OS thread as long as the
 // slot lives. The thread that forks so outlives the child, and the death signal
-// that ends the child with the engine is sound. Standard output and standard
-// error go to two unnamed files that the slot keeps from job to job: no pipe
-// can be held open by a process that was left behind, nothing has to be copied
-// while the program runs, and a large output is spooled to disk as it is.
+// that ends the child with the engine is sound.
+//
+// Standard output and standard error go to two pipes that the slot keeps from
+// job to job. Their ends are never waited for, so that no process that was left
+// behind can hold a job up by holding a pipe. What a short program printed is
+// read in one go when it is over; along with a longer one two goroutines read.
+// More than 1 MiB goes to an unnamed file.
 //
 // A program is the leader of a session of its own, so that it leads a process
 // group too, and has no terminal: one that asks for a password fails at once,
@@ -19,16 +22,13 @@
 // What had left the group (setsid, job control) became a child of ours, because
 // the process is a subreaper: new parentless processes show up as children of
 // the main thread, where one read says whether there are any. Of those, a job's
-// own are known by its token in their environment, or by the slot's files among
-// their open files. Then the leader is reaped.
+// own are known by its token in their environment, or by the slot's pipes among
+// their open files. Then the leader is reaped. If a process may be left that is
+// not known to be the job's, the slot takes new pipes.
 //
 // # Caveats
 //
-// A program that truncates its standard output or error by name, as
-// "tee /dev/stderr" does, truncates what it has written to it before: they are
-// files.
-//
-// A process that leaves the group, clears its environment and closes the files
+// A process that leaves the group, clears its environment and closes the pipes
 // it was given can't be told from a stranger and is left alone.
 //
 // A dead process that nobody waited for and that can't be told to be a job's is

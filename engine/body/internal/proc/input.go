@@ -12,8 +12,8 @@ import (
 const keepInput = 1 << 20
 
 // input is the file that a program reads as standard input. A file and not a
-// pipe: nobody has to feed it, and nothing waits for a program that never
-// reads.
+// pipe: nobody has to feed it, and nothing waits for a program that does not
+// read.
 type input struct {
 	write, read int // two ends of one file; the program gets the one for reading
 	size        int64
@@ -57,16 +57,11 @@ func (s *Slot) KeptInput(key any) (int, bool) {
 }
 
 func (in *input) open(dir string, size int) error {
-	var err error
-	in.write = -1
-	if size <= keepInput {
-		in.write, err = unix.MemfdCreate("stdin", unix.MFD_CLOEXEC)
+	fd, err := openInput(dir, size)
+	if err != nil {
+		return fmt.Errorf("open file for standard input: %w", err)
 	}
-	if in.write < 0 {
-		if in.write, err = openUnnamed(dir, 0); err != nil {
-			return fmt.Errorf("open file for standard input: %w", err)
-		}
-	}
+	in.write = fd
 	name := "/proc/self/fd/" + strconv.Itoa(in.write)
 	if in.read, err = unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC, 0); err != nil {
 		in.read = -1
@@ -76,15 +71,20 @@ func (in *input) open(dir string, size int) error {
 	return nil
 }
 
+// openInput opens a file in memory, or in dir if it is to be large or the kernel
+// has none in memory.
+func openInput(dir string, size int) (int, error) {
+	if size <= keepInput {
+		if fd, err := unix.MemfdCreate("stdin", unix.MFD_CLOEXEC); err == nil {
+			return fd, nil
+		}
+	}
+	return openUnnamed(dir, 0)
+}
+
 func (in *input) fill(data []byte) error {
-	for done := 0; done < len(data); {
-		n, err := unix.Pwrite(in.write, data[done:], int64(done))
-		if err != nil && err != unix.EINTR {
-			return fmt.Errorf("write standard input: %w", err)
-		}
-		if n > 0 {
-			done += n
-		}
+	if err := pwriteAll(in.write, data, 0); err != nil {
+		return fmt.Errorf("write standard input: %w", err)
 	}
 	if int64(len(data)) < in.size {
 		if err := unix.Ftruncate(in.write, int64(len(data))); err != nil {

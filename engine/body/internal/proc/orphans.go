@@ -112,7 +112,7 @@ const (
 )
 
 // endOrphan ends kid if it is the job's: in one of its groups, which have been
-// killed, or known by its token or its files.
+// killed, or known by its token or its open pipes.
 func (s *Slot) endOrphan(kid int, token string, groups map[int]bool, x *Exit) orphanFate {
 	group, err := unix.Getpgid(kid)
 	if err != nil {
@@ -179,14 +179,14 @@ func (o *orphans) forget() {
 }
 
 // isStray reports whether a living process is the job's: it inherited the job's
-// token, or it holds the slot's files. Between fork and exec any child of this
+// token, or it holds the slot's pipes. Between fork and exec any child of this
 // program holds every file that this program has open, and still runs its
 // executable: such a one says nothing.
 func (s *Slot) isStray(pid int, token string) bool {
 	if hasToken(pid, token, false) {
 		return true
 	}
-	return !sameProgram(pid) && holdsFile(pid, s.out.fd, s.err.fd)
+	return !sameProgram(pid) && holdsFile(pid, s.out.writeFD, s.err.writeFD)
 }
 
 // sameProgram reports whether a process runs this program's executable, or can't

@@ -2,7 +2,6 @@ package proc
 
 import (
 	"bytes"
-	"context"
 	"encoding/binary"
 	"errors"
 	"os"
@@ -58,72 +57,116 @@ func run(t *testing.T, s *Slot, p *Program) (*Exit, string) {
 	return x, string(out)
 }
 
-// Who holds the files of an earlier program, and could not be found, must not
+// Who holds the pipes of an earlier program, and could not be found, must not
 // write into those of the next.
 func TestFreshFilesAfterAStranger(t *testing.T) {
 	s := openSlot(t)
-	old, err := os.OpenFile("/proc/self/fd/"+strconv.Itoa(s.out.fd), os.O_WRONLY|os.O_APPEND, 0)
+	old, err := os.OpenFile("/proc/self/fd/"+strconv.Itoa(s.out.writeFD), os.O_WRONLY, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer old.Close()
-	// A child of this program, on the main thread or not, that no job knows.
 	s.dirty = true
 	run(t, s, s.script("true"))
-	if _, err := old.WriteString("not mine"); err != nil {
-		t.Fatal(err)
+	if _, err := old.WriteString("not mine"); !errors.Is(err, syscall.EPIPE) {
+		t.Fatalf("the old pipe is still in use: %v", err)
 	}
 	if _, out := run(t, s, s.script("echo mine")); out != "mine\n" {
 		t.Errorf("%q", out)
 	}
 }
 
-// While a program runs, what can't be kept of its log is given back to the disk.
-func TestStderrDoesNotFillTheDisk(t *testing.T) {
-	s := openSlot(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	p := s.script("yes | head -c 200000000 >&2; echo >full; sleep 100")
-	p.MaxStderr, p.KillCause = 1<<20, context.Canceled
-	fd, used := s.err.fd, make(chan int64, 1)
-	go func() {
-		defer cancel()
-		tick := time.NewTicker(5 * time.Millisecond)
-		defer tick.Stop()
-		n := int64(0)
-		for range 1000 { // as good as for ever, if nobody gives anything back
-			if _, err := os.Stat(filepath.Join(s.dir, "full")); err == nil {
-				if n = diskUse(fd); n < 50<<20 {
-					break
-				}
+// What is kept of a long log is its head and its tail, and no more is stored.
+func TestHeadAndTail(t *testing.T) {
+	for _, limit := range []int64{1, 2, 7, 100, memLimit, 2*memLimit + 1} {
+		for _, size := range []int64{0, 1, limit - 1, limit, limit + 1, 3*limit + 5} {
+			c := Capture{limit: limit, dir: t.TempDir(), file: -1}
+			all := make([]byte, size)
+			for i := range all {
+				all[i] = byte(i * 7 / 3)
 			}
-			<-tick.C
-		}
-		used <- n
-	}()
-	x, err := s.Run(ctx, p)
-	if err != nil || x.Cause != CauseCancelled {
-		t.Fatalf("%+v, %v", x, err)
-	}
-	if n := <-used; n >= 50<<20 {
-		t.Errorf("%d bytes of disk in use for a log of at most %d", n, p.MaxStderr)
-	}
-	head, tail := make([]byte, p.MaxStderr), make([]byte, p.MaxStderr)
-	for _, at := range []struct {
-		buf []byte
-		off int64
-	}{{head, 0}, {tail, s.Stderr().Size - p.MaxStderr}} {
-		if _, err := s.Stderr().ReadAt(at.buf, at.off); err != nil || bytes.IndexByte(at.buf, 0) >= 0 {
-			t.Errorf("what is to be kept at %d was cut out, or: %v", at.off, err)
+			for rest, n := all, 1; len(rest) > 0; n = n*3 + 1 {
+				n = min(n, len(rest))
+				if err := c.write(rest[:n]); err != nil {
+					t.Fatal(err)
+				}
+				rest = rest[n:]
+			}
+			head := min(limit/2, size)
+			tail := min(limit-limit/2, size-head)
+			kept, ends := make([]byte, head), make([]byte, tail)
+			if _, err := c.ReadAt(kept, 0); err != nil || !bytes.Equal(kept, all[:head]) {
+				t.Errorf("limit %d, size %d: head is wrong (%v)", limit, size, err)
+			}
+			if _, err := c.ReadAt(ends, size-tail); err != nil || !bytes.Equal(ends, all[size-tail:]) {
+				t.Errorf("limit %d, size %d: tail is wrong (%v)", limit, size, err)
+			}
+			if c.Size != size || c.stored() > limit {
+				t.Errorf("limit %d, size %d: size %d, %d stored", limit, size, c.Size, c.stored())
+			}
+			c.reset()
 		}
 	}
 }
 
-func diskUse(fd int) int64 {
-	var st unix.Stat_t
-	if unix.Fstat(fd, &st) != nil {
-		return 0
+// stored is how many bytes the output takes.
+func (c *Capture) stored() int64 {
+	if c.file < 0 {
+		return int64(len(c.mem))
 	}
-	return st.Blocks * 512
+	var st unix.Stat_t
+	if unix.Fstat(c.file, &st) != nil {
+		return -1
+	}
+	return st.Size
+}
+
+// Output comes out whole, whether it fits into the pipe, needs reading along, or
+// goes to disk; and whether it is printed at once or bit by bit.
+func TestOutputOfAllSizes(t *testing.T) {
+	s := openSlot(t)
+	for _, script := range []string{
+		"head -c 100 /dev/zero", "head -c 65536 /dev/zero", "head -c 65537 /dev/zero", "head -c 1048577 /dev/zero",
+		"sleep 0.05; head -c 3000000 /dev/zero", "head -c 70000 /dev/zero; sleep 0.05; head -c 10 /dev/zero; sleep 0.05; head -c 65536 /dev/zero",
+	} {
+		want := 0
+		for _, word := range strings.Fields(script) {
+			if n, err := strconv.Atoi(word); err == nil {
+				want += n
+			}
+		}
+		if _, out := run(t, s, s.script(script)); len(out) != want || strings.Trim(out, "\x00") != "" {
+			t.Errorf("%s: %d bytes, want %d", script, len(out), want)
+		}
+	}
+}
+
+// Files of that name are pipes as in a terminal's shell, not files that each
+// redirection empties.
+func TestOutputByName(t *testing.T) {
+	s := openSlot(t)
+	if _, err := s.Run(t.Context(), s.script("echo a; echo b >/dev/stdout; echo c >/dev/stderr; echo d | tee /dev/stderr; echo e >&2")); err != nil {
+		t.Fatal(err)
+	}
+	out, _ := s.Stdout().Bytes()
+	errs, _ := s.Stderr().Bytes()
+	if string(out) != "a\nb\nd\n" || string(errs) != "c\nd\ne\n" {
+		t.Errorf("%q, %q", out, errs)
+	}
+}
+
+func TestSpoolThatFails(t *testing.T) {
+	s := openSlot(t)
+	s.out.dir = filepath.Join(t.TempDir(), "nothing")
+	if _, err := s.Run(t.Context(), s.script("yes")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("%v", err)
+	}
+	if err := s.Clean(); err != nil {
+		t.Fatal(err)
+	}
+	if _, out := run(t, s, s.script("echo x")); out != "x\n" {
+		t.Errorf("%q", out)
+	}
 }
 
 // Where the kernel does not list a thread's children, looking at every process
@@ -360,7 +403,7 @@ func TestUnlinkedFiles(t *testing.T) {
 	if linkTo(fd, filepath.Join(dir, "x")) == nil {
 		t.Error("a file without links was linked")
 	}
-	if got, err := (&Capture{fd: fd, Size: 3}).Bytes(); err != nil || string(got) != "abc" {
+	if got, err := (&Capture{file: fd, Size: 3}).Bytes(); err != nil || string(got) != "abc" {
 		t.Errorf("%q, %v", got, err)
 	}
 }

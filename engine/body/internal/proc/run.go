@@ -21,7 +21,7 @@ type Program struct {
 	Timeout   time.Duration // then SIGTERM to the group; 0: none
 	Grace     time.Duration // then SIGKILL
 	MaxOutput int64         // bytes of standard output, then SIGKILL; 0: no limit
-	MaxStderr int64         // bytes of standard error to keep of its head and of its tail; 0: no limit
+	MaxStderr int64         // bytes of standard error to keep, half of its head and half of its tail; 0: all
 	KillCause error         // a context with this cause ends without a grace period
 }
 
@@ -46,11 +46,12 @@ func (e *StartError) Unwrap() error { return e.Errno }
 // it did not start.
 func (s *Slot) Run(ctx context.Context, p *Program) (*Exit, error) {
 	x := &Exit{Start: time.Now()}
+	s.err.limit = p.MaxStderr
 	before := bootTicks()
 	pid, err := syscall.ForkExec(p.Path, p.Argv, &syscall.ProcAttr{
 		Dir:   p.Dir,
 		Env:   p.Env,
-		Files: []uintptr{uintptr(p.Stdin), uintptr(s.out.fd), uintptr(s.err.fd)},
+		Files: []uintptr{uintptr(p.Stdin), uintptr(s.out.writeFD), uintptr(s.err.writeFD)},
 		Sys:   &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL},
 	})
 	if err != nil {
@@ -58,11 +59,12 @@ func (s *Slot) Run(ctx context.Context, p *Program) (*Exit, error) {
 	}
 	noteErr := s.running.set(s.index, pid, before, bootTicks(), p.Token)
 	stop := s.watch.begin(ctx, pid, p)
-	waitErr := s.await(pid, p, x)
-	s.dirty = s.dirty || waitErr != nil
+	following, waitErr := s.await(pid, p, x)
 	stop()
 	x.Wall = time.Since(x.Start)
-	for _, err := range []error{waitErr, noteErr, s.running.clear(s.index), s.out.measure(), s.err.measure()} {
+	outErr := s.finish(following)
+	s.dirty = s.dirty || waitErr != nil || outErr != nil
+	for _, err := range []error{waitErr, outErr, noteErr, s.running.clear(s.index)} {
 		if err != nil {
 			return nil, err
 		}
@@ -70,8 +72,9 @@ func (s *Slot) Run(ctx context.Context, p *Program) (*Exit, error) {
 	return x, nil
 }
 
-// await waits for the leader and ends the rest.
-func (s *Slot) await(pid int, p *Program, x *Exit) error {
+// await waits for the leader and ends the rest. It reports whether the output
+// is being read along.
+func (s *Slot) await(pid int, p *Program, x *Exit) (following bool, err error) {
 	waitErr := waitFor(pid, unix.WEXITED|unix.WNOWAIT)
 	s.watch.leaderEnded()
 	sweepErr := s.sweep(pid, p.Token, x)
@@ -80,16 +83,15 @@ func (s *Slot) await(pid int, p *Program, x *Exit) error {
 	defer s.watch.mu.Unlock()
 	var usage syscall.Rusage
 	_, reapErr := wait4(pid, &x.Status, &usage)
-	x.Cause = s.watch.cause
-	s.watch.end()
+	x.Cause, following = s.watch.end()
 	x.add(&usage)
 	x.hideOwnRSS()
 	for _, err := range []error{waitErr, sweepErr, reapErr} {
 		if err != nil {
-			return fmt.Errorf("wait for process %d: %w", pid, err)
+			return following, fmt.Errorf("wait for process %d: %w", pid, err)
 		}
 	}
-	return nil
+	return following, nil
 }
 
 func (x *Exit) add(u *syscall.Rusage) {

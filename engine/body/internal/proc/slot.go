@@ -18,15 +18,15 @@ type Slot struct {
 	index    int
 	running  *Running // nil: nothing is noted
 	null     int      // /dev/null, for reading
-	out, err capture
+	out, err stream
 	in       input
 	watch    watch
 	orphans  orphans
 	tmp      tempDir
-	dirty    bool // a process that is not ours to kill may hold the files
+	dirty    bool // a process that is not ours to kill may hold pipes and files
 }
 
-// Open makes a slot whose files lie in dir, which is made if need be, and locks
+// Open makes a slot whose files (what does not fit into memory) lie in dir, which is made if need be, and locks
 // the calling goroutine to its thread until Close. running may be nil; else
 // the slot notes what runs in entry index.
 func Open(dir string, index int, running *Running) (*Slot, error) {
@@ -37,7 +37,10 @@ func Open(dir string, index int, running *Running) (*Slot, error) {
 		return nil, fmt.Errorf("become subreaper: %w", err)
 	}
 	s := &Slot{dir: dir, index: index, running: running, null: -1}
-	s.out.fd, s.err.fd, s.in.write, s.in.read = -1, -1, -1, -1
+	for _, c := range []*Capture{&s.out.Capture, &s.err.Capture} {
+		c.dir, c.file = dir, -1
+	}
+	s.out.writeFD, s.err.writeFD, s.in.write, s.in.read = -1, -1, -1, -1
 	runtime.LockOSThread()
 	if err := s.open(); err != nil {
 		return nil, errors.Join(err, s.Close())
@@ -50,7 +53,7 @@ func (s *Slot) open() error {
 	if s.null, err = unix.Open(os.DevNull, unix.O_RDONLY|unix.O_CLOEXEC, 0); err != nil {
 		return fmt.Errorf("open %s: %w", os.DevNull, err)
 	}
-	if err := s.freshFiles(); err != nil {
+	if err := s.freshStreams(); err != nil {
 		return err
 	}
 	s.tmp.path = filepath.Join(s.dir, "tmp-"+strconv.Itoa(s.index))
@@ -62,29 +65,11 @@ func (s *Slot) open() error {
 	return nil
 }
 
-// freshFiles replaces the files that programs write to and read from.
-func (s *Slot) freshFiles() error {
-	out, err := openUnnamed(s.dir, unix.O_APPEND)
-	if err != nil {
-		return err
-	}
-	errs, err := openUnnamed(s.dir, unix.O_APPEND)
-	if err != nil {
-		unix.Close(out)
-		return err
-	}
-	s.out.replace(out)
-	s.err.replace(errs)
-	s.in.close()
-	s.dirty = false
-	return nil
-}
-
 // Close frees what the slot keeps and gives the thread back.
 func (s *Slot) Close() error {
 	s.watch.close()
-	s.out.replace(-1)
-	s.err.replace(-1)
+	s.out.close()
+	s.err.close()
 	s.in.close()
 	s.orphans.close()
 	closeFD(&s.null)
@@ -93,29 +78,22 @@ func (s *Slot) Close() error {
 	return err
 }
 
-// Stdout is what the last program wrote to its standard output, until Clean.
-func (s *Slot) Stdout() *Capture { return s.out.last() }
-
-// Stderr is what the last program wrote to its standard error, until Clean.
-func (s *Slot) Stderr() *Capture { return s.err.last() }
-
 // TempDir is the folder for a program's temporary files. It is empty when a
 // program starts.
 func (s *Slot) TempDir() string { return s.tmp.path }
 
-// Clean makes the slot ready for the next program: empties its files and its
-// temporary folder. After an error the slot is not to be used any more.
+// Clean makes the slot ready for the next program: forgets what the last one
+// printed and empties the temporary folder. After an error the slot is not to be used any more.
 func (s *Slot) Clean() error {
+	s.out.clean()
+	s.err.clean()
 	if err := s.tmp.clean(); err != nil {
 		return err
 	}
 	if s.dirty {
-		return s.freshFiles()
+		return s.freshStreams()
 	}
-	if err := s.out.empty(); err != nil {
-		return err
-	}
-	return s.err.empty()
+	return nil
 }
 
 func closeFD(fd *int) {

@@ -18,19 +18,23 @@ const (
 	CauseTimeout                // it took too long
 	CauseCancelled              // its context was cancelled
 	CauseStdout                 // it printed more than its limit
-	CauseStderr                 // its log grew without bound, and nothing could be cut out of it
+	CauseSpool                  // what it printed can't be stored
 )
 
-const (
-	firstLook  = 20 * time.Millisecond // most programs are over by then: no timer fires
-	maxLook    = 100 * time.Millisecond
-	minLook    = 2 * time.Millisecond
-	punchAlign = 4096
+// firstLook is when a program is looked at first. Most are over by then, and
+// cost neither a timer that goes off nor a goroutine that reads along.
+const firstLook = 20 * time.Millisecond
+
+// The read deadlines of pipes: one that has passed, and none.
+var (
+	past  = time.Unix(1, 0)
+	never = time.Time{}
 )
 
 // watch ends a running program for its deadline, its context or its output. It
-// is called by a timer and by the context, never by the goroutine that waits;
-// pid is set exactly as long as the number can't mean anybody else.
+// is called by a timer, by the context and by who reads along, never by the
+// goroutine that waits; pid is set exactly as long as the number can't mean
+// anybody else.
 type watch struct {
 	mu    sync.Mutex
 	slot  *Slot
@@ -38,34 +42,19 @@ type watch struct {
 	armed time.Time // when the timer goes off; zero: it does not
 	run   uint64    // counts programs, so that a late call from one can't hit the next
 	pid   int       // of the leader; 0: nothing runs
-	cause Cause
 
-	program  *Program
-	deadline time.Time // zero: none
-	killAt   time.Time // zero: no SIGTERM was sent
-	killed   bool
-	every    time.Duration
-	size     int64 // of standard output at the last look
-	looked   time.Time
-	punched  int64 // end of what was cut out of standard error
+	program   *Program
+	cause     Cause
+	deadline  time.Time // zero: none
+	killAt    time.Time // zero: no SIGTERM was sent
+	killed    bool
+	following bool // its output is read along
 }
 
 func (w *watch) init(s *Slot) {
 	w.slot = s
 	w.timer = time.AfterFunc(time.Hour, w.look)
 	w.timer.Stop()
-}
-
-// arm sees to it that there is a look at the given time at the latest. The timer
-// is not stopped when a program ends: of a row of short programs only one in
-// many pays for it.
-func (w *watch) arm(now time.Time, in time.Duration) {
-	at := now.Add(in)
-	if !w.armed.IsZero() && !at.Before(w.armed) {
-		return
-	}
-	w.armed = at
-	w.timer.Reset(max(in, 0))
 }
 
 func (w *watch) close() {
@@ -77,21 +66,30 @@ func (w *watch) close() {
 	}
 }
 
+// arm sees to it that there is a look at the given time at the latest. The timer
+// is not stopped when a program ends: of a row of short programs only one in
+// many pays for it.
+func (w *watch) arm(at time.Time) {
+	if !w.armed.IsZero() && !at.Before(w.armed) {
+		return
+	}
+	w.armed = at
+	w.timer.Reset(max(time.Until(at), 0))
+}
+
 // begin watches over pid. The returned function takes the context off it.
 func (w *watch) begin(ctx context.Context, pid int, p *Program) (stop func() bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.run++
-	w.pid, w.program = pid, p
-	w.cause, w.killed, w.killAt, w.deadline = CauseNone, false, time.Time{}, time.Time{}
-	w.size, w.punched, w.every = 0, 0, firstLook
-	next := firstLook
-	w.looked = time.Now()
+	w.pid, w.program, w.cause = pid, p, CauseNone
+	w.deadline, w.killAt, w.killed, w.following = time.Time{}, time.Time{}, false, false
+	now := time.Now()
+	w.arm(now.Add(firstLook))
 	if p.Timeout > 0 {
-		w.deadline = w.looked.Add(p.Timeout)
-		next = min(next, p.Timeout)
+		w.deadline = now.Add(p.Timeout)
+		w.arm(w.deadline)
 	}
-	w.arm(w.looked, next)
 	if ctx.Done() == nil {
 		return func() bool { return true }
 	}
@@ -99,9 +97,11 @@ func (w *watch) begin(ctx context.Context, pid int, p *Program) (stop func() boo
 	return context.AfterFunc(ctx, func() { w.cancel(run, context.Cause(ctx)) })
 }
 
-// end forgets the program. From here on its number may be anybody's.
-func (w *watch) end() {
+// end forgets the program: from here on its number may be anybody's. It returns
+// what ended it, and whether its output is being read along.
+func (w *watch) end() (Cause, bool) {
 	w.pid, w.program = 0, nil
+	return w.cause, w.following
 }
 
 func (w *watch) cancel(run uint64, cause error) {
@@ -117,7 +117,7 @@ func (w *watch) cancel(run uint64, cause error) {
 	w.terminate(CauseCancelled)
 }
 
-// look is what the timer does: deadlines, then sizes, then the next look.
+// look is what the timer does.
 func (w *watch) look() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -126,70 +126,32 @@ func (w *watch) look() {
 		return
 	}
 	now := time.Now()
-	if !w.deadline.IsZero() && !now.Before(w.deadline) && w.cause == CauseNone {
+	if !w.deadline.IsZero() && !now.Before(w.deadline) {
 		w.terminate(CauseTimeout)
 	}
-	if !w.killAt.IsZero() && !now.Before(w.killAt) && !w.killed {
+	if !w.killAt.IsZero() && !now.Before(w.killAt) {
 		w.kill(w.cause)
 	}
-	w.lookAtStdout(now)
-	w.lookAtStderr()
-	w.arm(now, w.next(now))
-}
-
-func (w *watch) next(now time.Time) time.Duration {
-	next := w.every
+	if !w.following {
+		w.following = true
+		run := w.run
+		w.slot.follow(w.program, func() { w.full(run, CauseStdout) }, func() { w.full(run, CauseSpool) })
+	}
 	if !w.deadline.IsZero() && w.cause == CauseNone {
-		next = min(next, w.deadline.Sub(now))
+		w.arm(w.deadline)
 	}
 	if !w.killAt.IsZero() && !w.killed {
-		next = min(next, w.killAt.Sub(now))
-	}
-	return max(next, 0)
-}
-
-// lookAtStdout ends a program that has printed too much, and looks the more
-// often the sooner it could have.
-func (w *watch) lookAtStdout(now time.Time) {
-	size, err := fileSize(w.slot.out.fd)
-	if err != nil || w.program.MaxOutput <= 0 {
-		return
-	}
-	if size > w.program.MaxOutput {
-		w.kill(CauseStdout)
-		return
-	}
-	grown, took := size-w.size, now.Sub(w.looked)
-	w.size, w.looked = size, now
-	w.every = min(2*w.every, maxLook)
-	if grown > 0 {
-		left := float64(w.program.MaxOutput-size) / float64(grown) * float64(took) / 2
-		w.every = max(minLook, min(w.every, time.Duration(min(left, float64(maxLook)))))
+		w.arm(w.killAt)
 	}
 }
 
-// lookAtStderr cuts the middle out of a log that has grown to twice what will
-// be kept of it.
-func (w *watch) lookAtStderr() {
-	limit := w.program.MaxStderr
-	if limit <= 0 {
-		return
+// full ends a program whose output has no room.
+func (w *watch) full(run uint64, cause Cause) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.pid != 0 && w.run == run {
+		w.kill(cause)
 	}
-	size, err := fileSize(w.slot.err.fd)
-	if err != nil || size-w.punched <= 2*limit {
-		return
-	}
-	from := max(w.punched, (limit+punchAlign)/punchAlign*punchAlign)
-	to := (size - limit) / punchAlign * punchAlign
-	if to <= from {
-		return
-	}
-	err = unix.Fallocate(w.slot.err.fd, unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, from, to-from)
-	if err != nil {
-		w.kill(CauseStderr)
-		return
-	}
-	w.punched = to
 }
 
 // terminate asks the group to end. A stopped process would not hear of it.
@@ -198,11 +160,10 @@ func (w *watch) terminate(cause Cause) {
 		return
 	}
 	w.cause = cause
-	now := time.Now()
-	w.killAt = now.Add(w.program.Grace)
+	w.killAt = time.Now().Add(w.program.Grace)
 	_ = killGroup(w.pid, unix.SIGTERM) // gone already: its end is being waited for
 	_ = killGroup(w.pid, unix.SIGCONT)
-	w.arm(now, min(w.every, w.program.Grace))
+	w.arm(w.killAt)
 }
 
 // kill ends the group, whatever it is doing.
@@ -221,7 +182,7 @@ func (w *watch) leaderEnded() {
 	defer w.mu.Unlock()
 	if w.killAt.IsZero() || w.killed {
 		w.killed = true
-		_ = killGroup(w.pid, unix.SIGKILL)
+		_ = killGroup(w.pid, unix.SIGKILL) // there is the leader, if nobody else
 	}
 }
 

@@ -195,3 +195,26 @@ func TestKeptStdin(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
+
+// A file that has not been written to for a while is digested once; one that was
+// written just now, each time: its time stamps could not tell the next write.
+func TestDigestsAreKeptOfSettledFiles(t *testing.T) {
+	var c fileCache
+	old, err := c.describe("/bin/sh") // older than any test
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(c.sums) != 1 {
+		t.Errorf("%d digests are kept", len(c.sums))
+	}
+	for id := range c.sums {
+		c.sums[id] = value.Digest{1} // so that it shows where the next comes from
+	}
+	if again, err := c.describe("/bin/sh"); err != nil || again.SHA256 == old.SHA256 || again.Size != old.Size {
+		t.Errorf("%+v, %v", again, err)
+	}
+	b := newBench(t, script("true"))
+	if _, err := c.describe(b.write("new", "x", 0o644)); err != nil || len(c.sums) != 1 {
+		t.Errorf("%d digests are kept, %v", len(c.sums), err)
+	}
+}

@@ -25,6 +25,7 @@ func TestFilters(t *testing.T) {
 		want  []string
 	}{
 		"number":           {". * 2", false, []string{"n"}, []Arg{raw("21")}, []string{"42"}},
+		"fraction":         {"[. / 8, . * 1e100, -. ]", false, []string{"n"}, []Arg{raw("20")}, []string{"[2.5,2e+101,-20]"}},
 		"large number":     {".", false, []string{"n"}, []Arg{raw("12345678901234567890")}, []string{"12345678901234567890"}},
 		"digits survive":   {".", false, []string{"n"}, []Arg{raw(`[1.0,1e2,-0,0,-5,123456789012345678,1.10,"1\u00e9\n"]`)}, []string{`[1.0,1e2,-0,0,-5,123456789012345678,1.10,"1é\n"]`}},
 		"no input":         {".", false, nil, nil, []string{"null"}},

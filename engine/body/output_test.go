@@ -3,6 +3,7 @@ package body
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -311,5 +312,52 @@ func TestFileNamedAfterAFile(t *testing.T) {
 	}
 	if err := res.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestOutByOtherWays(t *testing.T) {
+	byArgv := formatted(argv([]string{"cp", "/dev/stdin", "{out}"}, "word"), spec.FormatFile)
+	byEnv := formatted(argv([]string{"sh", "-c", `cat >"$OUT"`}, "word"), spec.FormatFile)
+	byEnv.Env = []spec.EnvVar{{Name: "OUT", Value: spec.ParseTemplate("{out}")}}
+	folder := spawns(argv([]string{"sh", "-c", `cat >"$0/x"`, "{out}"}, "word"), spec.FormatFiles)
+	for _, task := range []*spec.TaskSpec{byArgv, byEnv, folder} {
+		b := newBench(t, task)
+		res, f := b.try(t.Context(), b.job(text("data")))
+		if f != nil {
+			t.Fatal(f)
+		}
+		if file := res.Items[0].File; file.Size != 4 {
+			t.Errorf("%+v", file)
+		}
+		if err := res.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	// Who does not say where its file lies prints it, and gets no $out.
+	b := newBench(t, formatted(script(`env | grep -c '^out=' || :`), spec.FormatFile))
+	res, f := b.try(t.Context(), b.job())
+	if f != nil {
+		t.Fatal(f)
+	}
+	if got, err := os.ReadFile(res.Items[0].File.Path); err != nil || string(got) != "0\n" {
+		t.Errorf("%q, %v", got, err)
+	}
+	if err := res.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestManyKeys(t *testing.T) {
+	var b strings.Builder
+	for i := range 40 {
+		fmt.Fprintf(&b, `"k%d":{"k%d":%d},`, i, i, i)
+	}
+	if v, err := oneJSON([]byte("{" + b.String() + `"last":1}`)); err != nil || !json.Valid(v) {
+		t.Errorf("%v", err)
+	}
+	for _, twice := range []string{`"k3"`, `"k39"`, `"\u006b20"`} {
+		if _, err := oneJSON([]byte("{" + b.String() + twice + ":1}")); err == nil || !strings.Contains(err.Error(), twice+" is there twice") {
+			t.Errorf("%s: %v", twice, err)
+		}
 	}
 }

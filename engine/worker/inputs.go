@@ -62,16 +62,24 @@ func (d *Dataflow) compile() {
 type assembled struct {
 	arg    body.Arg
 	digest value.Digest
-	size   int // bytes of JSON held, roughly
+	files  bool // some value is a file
+	size   int  // bytes of JSON held, roughly
 }
 
-// assemble brings together the arguments of the job at c, and their digests.
-func (w *Worker) assemble(r *storage.Reader, d *Dataflow, c coord.Coord) ([]body.Arg, []value.Digest, error) {
+// inputs are a job's arguments, in declared order.
+type inputs struct {
+	args    []body.Arg
+	digests []value.Digest
+	files   bool // some value is a file
+}
+
+// assemble brings together the arguments of the job at c.
+func (w *Worker) assemble(r *storage.Reader, d *Dataflow, c coord.Coord) (out inputs, err error) {
 	if len(d.inputs) == 0 {
-		return nil, nil, nil
+		return out, nil
 	}
-	args := make([]body.Arg, len(d.inputs))
-	digests := make([]value.Digest, len(d.inputs))
+	out.args = make([]body.Arg, len(d.inputs))
+	out.digests = make([]value.Digest, len(d.inputs))
 	for n := range d.inputs {
 		in := &d.inputs[n]
 		var a assembled
@@ -83,11 +91,12 @@ func (w *Worker) assemble(r *storage.Reader, d *Dataflow, c coord.Coord) ([]body
 			a, err = w.slices.get(key, func() (assembled, error) { return in.sliced(r, c) })
 		}
 		if err != nil {
-			return nil, nil, fmt.Errorf("read input %s of task %s: %w", in.ref, d.Task.Name, err)
+			return out, fmt.Errorf("read input %s of task %s: %w", in.ref, d.Task.Name, err)
 		}
-		args[n], digests[n] = a.arg, a.digest
+		out.args[n], out.digests[n] = a.arg, a.digest
+		out.files = out.files || a.files
 	}
-	return args, digests, nil
+	return out, nil
 }
 
 // single is an argument that slices nothing: one value.
@@ -96,7 +105,7 @@ func (in *input) single(r *storage.Reader, c coord.Coord) (a assembled, err erro
 	if err != nil {
 		return a, err
 	}
-	return assembled{arg: body.Arg{Value: v}, digest: v.Digest()}, nil
+	return assembled{arg: body.Arg{Value: v}, digest: v.Digest(), files: v.Kind == value.File}, nil
 }
 
 // at is the entity's value at a coordinate of its dimensions.
@@ -131,11 +140,12 @@ func (in *input) sliced(r *storage.Reader, c coord.Coord) (a assembled, err erro
 	}
 	h := sha256.New()
 	s.WriteIdentity(h)
-	size := 64 * len(s.Items)
+	a = assembled{arg: body.Arg{Slice: s}, digest: value.Digest(h.Sum(nil)), size: 64 * len(s.Items)}
 	for _, v := range s.Items {
-		size += len(v.JSON)
+		a.size += len(v.JSON)
+		a.files = a.files || v.Kind == value.File
 	}
-	return assembled{arg: body.Arg{Slice: s}, digest: value.Digest(h.Sum(nil)), size: size}, nil
+	return a, nil
 }
 
 // list appends one list of the given level, and all below it, to s.

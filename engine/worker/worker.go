@@ -171,49 +171,56 @@ func (s *slot) inProcess(r *storage.Reader, d *Dataflow, job Job) Result {
 	if s.w.stopped() {
 		return Result{Job: job}
 	}
-	args, digests, err := s.w.assemble(r, d, job.Coord)
+	in, err := s.w.assemble(r, d, job.Coord)
 	if err != nil {
 		return Result{Job: job, Err: err}
 	}
-	return s.attempt(d, job, args, digests, &body.Job{Coord: job.Coord, Attempt: job.Attempt, RunID: s.w.cfg.RunID, Args: args})
+	b := &body.Job{Coord: job.Coord, Attempt: job.Attempt, RunID: s.w.cfg.RunID, Args: in.args}
+	if in.files {
+		b.Dir = s.folder()
+	}
+	return s.attempt(d, job, in.digests, b)
 }
 
 func (s *slot) process(d *Dataflow, job Job) Result {
 	if s.w.stopped() {
 		return Result{Job: job}
 	}
-	var args []body.Arg
-	var digests []value.Digest
+	var in inputs
 	if len(d.inputs) > 0 {
 		err := s.w.cfg.Store.View(func(r *storage.Reader) (err error) {
-			args, digests, err = s.w.assemble(r, d, job.Coord)
+			in, err = s.w.assemble(r, d, job.Coord)
 			return err
 		})
 		if err != nil {
 			return Result{Job: job, Err: err}
 		}
 	}
-	s.serial++
-	name := strconv.Itoa(s.index) + "." + strconv.FormatUint(s.serial, 10)
-	log := LogName(d.Task, job)
+	dir, log := s.folder(), LogName(d.Task, job)
 	b := &body.Job{
 		Coord:   job.Coord,
 		Attempt: job.Attempt,
-		Token:   s.w.cfg.Token + "." + name,
+		Token:   s.w.cfg.Token + "." + filepath.Base(dir),
 		RunID:   s.w.cfg.RunID,
-		Args:    args,
-		Dir:     filepath.Join(s.w.cfg.Scratch, name),
+		Args:    in.args,
+		Dir:     dir,
 		Log:     filepath.Join(s.w.cfg.Logs, log),
 	}
-	result := s.attempt(d, job, args, digests, b)
+	result := s.attempt(d, job, in.digests, b)
 	if result.Record.Logged > 0 || result.Failure != nil && result.Failure.Logged > 0 {
 		result.Log = log
 	}
 	return result
 }
 
+// folder names a folder that no other attempt has.
+func (s *slot) folder() string {
+	s.serial++
+	return filepath.Join(s.w.cfg.Scratch, strconv.Itoa(s.index)+"."+strconv.FormatUint(s.serial, 10))
+}
+
 // attempt runs the body, and readies what it returned for the store.
-func (s *slot) attempt(d *Dataflow, job Job, args []body.Arg, digests []value.Digest, b *body.Job) Result {
+func (s *slot) attempt(d *Dataflow, job Job, digests []value.Digest, b *body.Job) Result {
 	res, err := d.Runner.Run(s.w.ctx, s.body, b)
 	if err != nil {
 		var f *body.Failure

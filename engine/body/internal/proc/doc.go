@@ -11,8 +11,8 @@
 // read in one go when it is over; along with a longer one two goroutines read.
 // More than 1 MiB goes to an unnamed file.
 //
-// A program is the leader of a session of its own, so that it leads a process
-// group too, and has no terminal: one that asks for a password fails at once,
+// A program leads a process group of its own. If there is a terminal it leads a
+// session, too, and so has none: one that asks for a password fails at once,
 // where in the background of the user's session it would be stopped for ever.
 //
 // # How a job ends

@@ -52,7 +52,7 @@ func (s *Slot) Run(ctx context.Context, p *Program) (*Exit, error) {
 		Dir:   p.Dir,
 		Env:   p.Env,
 		Files: []uintptr{uintptr(p.Stdin), uintptr(s.out.writeFD), uintptr(s.err.writeFD)},
-		Sys:   &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL},
+		Sys:   s.attr,
 	})
 	if err != nil {
 		return nil, &StartError{Errno: err}
@@ -85,7 +85,7 @@ func (s *Slot) await(pid int, p *Program, x *Exit) (following bool, err error) {
 	_, reapErr := wait4(pid, &x.Status, &usage)
 	x.Cause, following = s.watch.end()
 	x.add(&usage)
-	x.hideOwnRSS()
+	s.hideOwnRSS(x)
 	for _, err := range []error{waitErr, sweepErr, reapErr} {
 		if err != nil {
 			return following, fmt.Errorf("wait for process %d: %w", pid, err)
@@ -101,9 +101,14 @@ func (x *Exit) add(u *syscall.Rusage) {
 
 // hideOwnRSS drops a peak that may be this program's own: between fork and exec
 // a child has its parent's memory, and the kernel counts that.
-func (x *Exit) hideOwnRSS() {
-	var own syscall.Rusage
-	if syscall.Getrusage(syscall.RUSAGE_SELF, &own) == nil && x.MaxRSS <= own.Maxrss<<10 {
+func (s *Slot) hideOwnRSS(x *Exit) {
+	if x.MaxRSS > s.ownRSS {
+		var own syscall.Rusage
+		if syscall.Getrusage(syscall.RUSAGE_SELF, &own) == nil {
+			s.ownRSS = own.Maxrss << 10
+		}
+	}
+	if x.MaxRSS <= s.ownRSS {
 		x.MaxRSS = 0
 	}
 }

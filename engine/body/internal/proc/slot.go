@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strconv"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -16,6 +17,7 @@ import (
 type Slot struct {
 	dir      string // of the unnamed files and the temporary folder
 	index    int
+	attr     *syscall.SysProcAttr
 	running  *Running // nil: nothing is noted
 	null     int      // /dev/null, for reading
 	out, err stream
@@ -23,7 +25,8 @@ type Slot struct {
 	watch    watch
 	orphans  orphans
 	tmp      tempDir
-	dirty    bool // a process that is not ours to kill may hold pipes and files
+	ownRSS   int64 // peak of this program's memory when last asked for
+	dirty    bool  // a process that is not ours to kill may hold pipes and files
 }
 
 // Open makes a slot whose files (what does not fit into memory) lie in dir, which is made if need be, and locks
@@ -60,9 +63,23 @@ func (s *Slot) open() error {
 	if err := s.tmp.make(); err != nil {
 		return err
 	}
+	s.attr = attributes()
 	s.orphans.open()
 	s.watch.init(s)
 	return nil
+}
+
+// attributes are those of a job's leader. Where there is a terminal it gets a
+// session of its own, so that it has none: else a program that reads from it
+// would be stopped, and its job never end. Elsewhere a process group does, which
+// costs less.
+func attributes() *syscall.SysProcAttr {
+	attr := &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	if fd, err := unix.Open("/dev/tty", unix.O_RDONLY|unix.O_NOCTTY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0); err == nil {
+		unix.Close(fd)
+		attr.Setpgid, attr.Setsid = false, true
+	}
+	return attr
 }
 
 // Close frees what the slot keeps and gives the thread back.

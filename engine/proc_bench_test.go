@@ -36,7 +36,7 @@ func bare(n int) time.Duration {
 // BenchmarkProcesses runs 2,000 processes two at a time, against a bare loop
 // that starts the same.
 func BenchmarkProcesses(b *testing.B) {
-	const n = 2000
+	const n = 6000
 	for b.Loop() {
 		p := newProject(b, fmt.Sprintf(`pipeline: p
 tasks:

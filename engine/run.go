@@ -164,7 +164,8 @@ func (e *Engine) footprint(pl *plan) meta.Footprint {
 
 // nothingToDo is the summary of a run that finds everything done, or nil.
 func (e *Engine) nothingToDo(pl *plan) *Summary {
-	if e.stores.rebuild || RunState(e.stores.last.State) != StateComplete || len(pl.orphans) > 0 {
+	last := e.stores.last
+	if e.stores.rebuild || RunState(last.State) != StateComplete || len(pl.orphans) > 0 || last.File != pl.foot.File {
 		return nil
 	}
 	for _, d := range pl.decisions {
@@ -336,6 +337,7 @@ func (e *Engine) begin(l *loop, pl *plan, r *restored) {
 		if d.Action == actionReplace {
 			l.data.SetState(d.Old, storage.Retired)
 			m.DropDataflow(d.Old)
+			e.pruneLogs(t.Name)
 		}
 		h := storage.Header{ID: pl.ids[t.Index], Task: t.Name, Entity: t.Out.Name, Fingerprint: t.Fingerprint, Dims: t.ContextNames(), State: storage.Current, Created: pl.foot.Updated}
 		if t.Spawn != nil {
@@ -356,6 +358,13 @@ func (e *Engine) begin(l *loop, pl *plan, r *restored) {
 	l.write(m, l.table.Changes())
 	l.commits.submit(l.data, m, true)
 	l.data = &storage.Batch{}
+}
+
+// pruneLogs removes the logs of a task whose jobs run again.
+func (e *Engine) pruneLogs(task string) {
+	if err := os.RemoveAll(filepath.Join(e.dir, logsDir, task)); err != nil {
+		e.log.Warn("remove old logs", "task", task, "err", err)
+	}
 }
 
 // finish makes everything durable, writes down how the run ended, and sums up.

@@ -36,14 +36,17 @@ func follows(a, b Ref) bool {
 		a.Coord.Prefix(n) == b.Coord.Prefix(n) && uint64(a.Coord.At(n))+1 == uint64(b.Coord.At(n))
 }
 
-// decodeJobs reads what appendJobs wrote.
-func decodeJobs(body []byte) (jobs []Ref, ok bool) {
+// maxListed bounds what the list of one commit may claim to hold.
+const maxListed = 1 << 26
+
+// decodeJobs reads what appendJobs wrote, up to limit jobs.
+func decodeJobs(body []byte, limit uint64) (jobs []Ref, ok bool) {
 	f := boltfile.NewFields(body)
 	for f.More() {
 		inst := f.Uvarint()
 		key := f.Bytes()
 		n := f.Uvarint()
-		if len(key)%4 != 0 || len(key)/4 > coord.MaxDims || n == 0 {
+		if len(key)%4 != 0 || len(key)/4 > coord.MaxDims || n == 0 || n > limit-uint64(len(jobs)) {
 			return nil, false
 		}
 		c := coord.Coord(key)

@@ -109,15 +109,6 @@ func (f *finder) seek(key []byte) (k, v []byte) {
 	return f.k, f.v
 }
 
-// next goes on from where seek found something.
-func (f *finder) next() (k, v []byte) {
-	if f.k == nil {
-		return nil, nil
-	}
-	f.k, f.v = f.cursor.Next()
-	return f.k, f.v
-}
-
 // get is the value of a key, and whether there is one.
 func (f *finder) get(key []byte) (v []byte, ok bool) {
 	k, v := f.seek(key)
@@ -388,7 +379,7 @@ func (r *Reader) Commits(after uint64, fn func(commit uint64, jobs []Ref) error)
 		if !ok || len(k) != 8 {
 			return &Damage{Detail: fmt.Sprintf("the list of a commit cannot be read (%x)", k)}
 		}
-		jobs, ok := decodeJobs(body)
+		jobs, ok := decodeJobs(body, maxListed)
 		if !ok {
 			return &Damage{Detail: fmt.Sprintf("the list of a commit makes no sense (%x)", k)}
 		}

@@ -42,9 +42,6 @@ type Options struct {
 	// Interval is the time between two commits while nobody waits; see
 	// boltfile.Options.
 	Interval time.Duration
-	// Root is the pipeline file's folder, which the paths of files by reference
-	// are relative to. Only Check needs it.
-	Root string
 	// Scratch is a folder whose files belong to jobs that have ended, so that
 	// Prepare may move them instead of copying. "": the state directory.
 	Scratch string
@@ -204,7 +201,7 @@ func (s *Store) Failed() error { return s.file.Failed() }
 // again.
 func (s *Store) Close() error { return s.file.Close() }
 
-// Path is where the bytes lie of a blob that a value of this store names.
+// blobExists is the size of a blob; it is *Damage that there is none.
 func (s *Store) blobExists(id blobID) (size int64, err error) {
 	info, err := os.Stat(s.blobs.path(id))
 	if errors.Is(err, fs.ErrNotExist) {

@@ -80,6 +80,7 @@ func (a *app) cli() *cli.App {
 	for _, c := range root.Commands {
 		c.HideHelpCommand = true
 		c.CustomHelpTemplate = commandHelp
+		c.Flags = append(c.Flags, cli.HelpFlag)
 		c.OnUsageError = onUsageError
 		c.Before = a.begin
 		for _, f := range c.Flags {

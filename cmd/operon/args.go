@@ -36,6 +36,9 @@ func arrange(root *cli.App, args []string) ([]string, error) {
 	if err := a.take(args[1:]); err != nil {
 		return nil, err
 	}
+	if a.help {
+		return []string{"help", "--", command.Name}, nil
+	}
 	out := append([]string{command.Name}, a.given...)
 	return append(append(out, "--"), a.rest...), nil
 }
@@ -77,6 +80,7 @@ type arranger struct {
 	command     string
 	flags       map[string]bool
 	given, rest []string
+	help        bool
 }
 
 func (a *arranger) take(args []string) error {
@@ -106,6 +110,9 @@ func (a *arranger) flag(arg string, args []string) ([]string, error) {
 	name, value, attached := strings.Cut(strings.TrimLeft(arg, "-"), "=")
 	valued, known := a.flags[name]
 	switch {
+	case name == "h" || name == "help":
+		a.help = true
+		return args, nil
 	case known && attached:
 		a.given = append(a.given, "--"+name+"="+value)
 		return args, nil

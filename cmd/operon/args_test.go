@@ -28,7 +28,8 @@ func TestArrange(t *testing.T) {
 		{"run --json=false", "run --json=false --", ""},
 		{"run -- -p.yaml -j", "run -- -p.yaml -j", ""},
 		{"run -", "run -- -", ""},
-		{"run -h", "run --h --", ""},
+		{"run -h", "help -- run", ""},
+		{"run p.yaml --help -j 2", "help -- run", ""},
 		{"get p.yaml Word --at i=0,j=2 --json", "get --at=i=0,j=2 --json -- p.yaml Word", ""},
 		{"--help", "help", ""},
 		{"-h", "help", ""},
@@ -82,6 +83,9 @@ func TestFlagsStandAnywhere(t *testing.T) {
 		rapid.Check(t, func(t *rapid.T) {
 			var flags [][]string
 			for _, f := range command.Flags {
+				if f == cli.HelpFlag {
+					continue // it makes another command of it
+				}
 				name := rapid.SampledFrom(f.Names()).Draw(t, "name")
 				dashed := "--" + name
 				if len(name) == 1 {

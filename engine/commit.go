@@ -107,6 +107,7 @@ func (l *loop) commit(urgent bool) {
 	l.ahead = append(l.ahead, batchJobs{number, l.puts})
 	l.aheadJobs += l.puts
 	l.data, l.puts = &storage.Batch{}, 0
+	l.settleClaims()
 }
 
 // write puts the changes of the tables into a metadata batch.

@@ -9,6 +9,7 @@ import (
 
 	"operon/engine/worker"
 	"operon/spec/coord"
+	"operon/spec/value"
 	"operon/storage"
 )
 
@@ -23,17 +24,24 @@ func (l *loop) apply(done worker.JobsDone) {
 	ran, took := 0, time.Duration(0)
 	for i := range done.Results {
 		r := &done.Results[i]
+		if r.Claimed && r.Output == nil {
+			l.settle(f, r.Key)
+		}
 		switch {
 		case r.NotRun():
 			l.putBack(f, r.Job)
+		case r.Waits:
+			l.park(f, r)
 		case r.Err != nil:
 			l.fault(r.Err)
 			l.putBack(f, r.Job)
 		case r.Failure != nil:
 			l.failed(f, r)
 		default:
-			ran++
-			took += time.Duration(r.Record.End - r.Record.Start)
+			if !r.Reused {
+				ran++
+				took += time.Duration(r.Record.End - r.Record.Start)
+			}
 			l.finished(f, r)
 		}
 	}
@@ -51,9 +59,62 @@ func (l *loop) finished(f *flow, r *worker.Result) {
 	}
 	l.data.PutRecord(f.id, r.Record, r.Output)
 	l.puts++
-	f.executed++
+	if r.Reused {
+		f.reused++
+	} else {
+		f.executed++
+	}
 	delete(f.attempts, r.Job.Coord)
+	if r.Claimed {
+		l.claims = append(l.claims, claim{f, r.Key, r.Job.Coord})
+	}
 	l.push(ranges)
+}
+
+// claim is a key whose job has a record that readers will see once this turn is
+// handed to the writers.
+type claim struct {
+	flow *flow
+	key  value.Digest
+	job  coord.Coord
+}
+
+// park keeps a job back while another with its key is under way, if it still is.
+func (l *loop) park(f *flow, r *worker.Result) {
+	if !f.df.Memo.Claimed(r.Key) {
+		l.putBack(f, r.Job)
+		return
+	}
+	if f.parked == nil {
+		f.parked = map[value.Digest][]worker.Job{}
+	}
+	f.parked[r.Key] = append(f.parked[r.Key], r.Job)
+}
+
+// settle lets those run that waited for a job that ended without a record: the
+// first of them runs itself.
+func (l *loop) settle(f *flow, key value.Digest) {
+	f.df.Memo.Release(key)
+	l.unpark(f, key)
+}
+
+// settleClaims tells the memos which results readers see now.
+func (l *loop) settleClaims() {
+	for _, c := range l.claims {
+		c.flow.df.Memo.Done(c.key, c.flow.id, c.job)
+		l.unpark(c.flow, c.key)
+		if l.table.Counts(c.flow.task.Index).Complete() {
+			c.flow.df.Memo.Drop()
+		}
+	}
+	l.claims = l.claims[:0]
+}
+
+func (l *loop) unpark(f *flow, key value.Digest) {
+	for _, job := range f.parked[key] {
+		l.putBack(f, job)
+	}
+	delete(f.parked, key)
 }
 
 // failed decides about an attempt that went wrong.

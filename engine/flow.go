@@ -8,6 +8,7 @@ import (
 	"operon/engine/worker"
 	"operon/spec"
 	"operon/spec/coord"
+	"operon/spec/value"
 )
 
 // flow is a task's dataflow as the loop sees it.
@@ -18,11 +19,12 @@ type flow struct {
 	wanted   bool // of what was asked for
 	paused   bool
 	queue    *queue
-	again    []worker.Job        // attempts that are due
-	attempts map[coord.Coord]int // of jobs that were tried more than once
-	running  int                 // commands under way
-	jobs     int64               // jobs under way
-	retrying int                 // jobs that wait for their next attempt
+	again    []worker.Job                  // attempts that are due
+	attempts map[coord.Coord]int           // of jobs that were tried more than once
+	parked   map[value.Digest][]worker.Job // jobs that wait for another with their key
+	running  int                           // commands under way
+	jobs     int64                         // jobs under way
+	retrying int                           // jobs that wait for their next attempt
 	pace     pace
 	executed int64
 	reused   int64

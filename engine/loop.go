@@ -34,6 +34,7 @@ type loop struct {
 	ahead     []batchJobs    // batches whose data is not durable yet
 	aheadJobs int
 	answers   []answer
+	claims    []claim
 
 	keepGoing bool
 	failing   bool  // a job has failed, and no new one may start

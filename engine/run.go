@@ -26,7 +26,8 @@ type plan struct {
 	decisions []decision
 	ids       []uint64 // of each task
 	orphans   []uint64
-	content   []value.Digest // of each source task: what it looks at now
+	content   []value.Digest            // of each source task: what it looks at now
+	memo      map[value.Digest][]uint64 // by fingerprint: the dataflows that hold results
 	newRun    bool
 }
 
@@ -123,7 +124,11 @@ func (e *Engine) lookAt(r *storage.Reader, f *facts, pl *plan) error {
 	if err != nil {
 		return err
 	}
+	pl.memo = map[value.Digest][]uint64{}
 	for _, h := range headers {
+		if h.State != storage.Released {
+			pl.memo[h.Fingerprint] = append(pl.memo[h.Fingerprint], h.ID)
+		}
 		if h.State != storage.Current {
 			continue
 		}
@@ -264,6 +269,9 @@ func (e *Engine) install(l *loop, pl *plan) error {
 			return fmt.Errorf("prepare the body of task %s: %w", t.Name, err)
 		}
 		df := &worker.Dataflow{ID: pl.ids[t.Index], Task: t, Runner: runner, Content: pl.content[t.Index], Spawners: spawners}
+		if t.Cache {
+			df.Memo = worker.NewMemo(pl.memo[t.Fingerprint])
+		}
 		for _, in := range t.In {
 			df.Producers = append(df.Producers, pl.ids[in.Entity.Producer.Index])
 		}

@@ -36,9 +36,10 @@ func (r *Reader) Applied() uint64 { return r.applied }
 
 // Footprint is the footprint; ok is false if there is none.
 func (r *Reader) Footprint() (p Footprint, ok bool, err error) {
-	v := r.tx.Bucket([]byte(stateBucket)).Get([]byte(footprintKey))
+	b := r.tx.Bucket([]byte(stateBucket))
+	v := b.Get([]byte(footprintKey))
 	if v == nil {
-		return Footprint{}, false, nil
+		return Footprint{}, false, onlyNumbers(b)
 	}
 	body, ok := boltfile.Unseal([]byte(stateBucket), []byte(footprintKey), v)
 	if ok {
@@ -48,6 +49,18 @@ func (r *Reader) Footprint() (p Footprint, ok bool, err error) {
 		return Footprint{}, false, &Damage{Detail: "the footprint cannot be read"}
 	}
 	return p, true, nil
+}
+
+// onlyNumbers is an error if the state has a key beside its numbers: that there
+// is no footprint then only seems so.
+func onlyNumbers(b *bolt.Bucket) error {
+	c := b.Cursor()
+	for k, _ := c.First(); k != nil; k, _ = c.Next() {
+		if string(k) != formatKey && string(k) != appliedKey {
+			return &Damage{Detail: "the footprint is not found under its key"}
+		}
+	}
+	return nil
 }
 
 // Dataflows are all dataflows, in the order of their ids.

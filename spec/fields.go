@@ -20,7 +20,10 @@ func pipelineTable() *table {
 		{name: "defaults", doc: "Keys for every task that does not have them itself.", shape: &shape{
 			says: "a mapping of keys of a task", blank: true, object: defaultsTable(),
 		}},
-		{name: "pools", notYet: true},
+		{name: "pools", doc: "Pools that several tasks share: name to size, or to {size, rate}.", shape: &shape{
+			says: "a mapping, pool to size", blank: true,
+			each: sharedPoolShape(), key: nameKey("a pool's name"), keys: namePattern,
+		}},
 		{name: "tasks", required: true, doc: "The tasks, name to task.", shape: &shape{
 			says: "a mapping, task name to task",
 			each: &shape{says: "a mapping of a task's keys", object: taskTable()},
@@ -36,7 +39,8 @@ func nameKey(says string) func(string) *slip {
 // taskTable is a task.
 func taskTable() *table {
 	processes := []BodyKind{BodyRun, BodyExec}
-	return &table{of: "a task", oneOf: []string{"run", "exec", "jq", "source"}, fields: []field{
+	programs := []BodyKind{BodyRun, BodyExec, BodyWorker}
+	return &table{of: "a task", oneOf: []string{"run", "exec", "jq", "worker", "source", "func"}, fields: []field{
 		{name: "out", required: true, read: (*loader).readOut,
 			doc:   "What each job returns: `Entity` (one value) or `Entity<dim>` (a list; it spawns the dimension).",
 			shape: refShape("an entity: `Entity` for one value a job, `Entity<dim>` for a list", outPattern)},
@@ -58,8 +62,12 @@ func taskTable() *table {
 		{name: "source", body: true, read: (*loader).readSource,
 			doc:   "For tasks without inputs: files, lines, records, or values written here.",
 			shape: &shape{says: "a mapping such as {glob: \"data/*.txt\"}", object: sourceTable()}},
-		{name: "worker", notYet: true, body: true},
-		{name: "func", notYet: true, body: true},
+		{name: "worker", body: true, read: (*loader).readWorker,
+			doc:   "A program that serves many jobs, one JSON line each; or {argv, concurrency}. {param} is filled in.",
+			shape: workerShape()},
+		{name: "func", body: true, read: (*loader).readFunc,
+			doc:   "A Go function that the program which embeds the engine has registered under that name.",
+			shape: filledShape("the name of a function")},
 		{name: "stdin", only: processes, read: (*loader).readStdin,
 			doc: "What standard input carries: `none`, an input's name, or {from, as}. Default: the inputs not mentioned.",
 			shape: &shape{
@@ -74,17 +82,24 @@ func taskTable() *table {
 		{name: "file", only: processes, read: (*loader).readFile,
 			doc:   "The file's name for `format: file`, with {name} filled in; the glob for `format: files`.",
 			shape: filledShape("a file name or a glob")},
-		{name: "save", notYet: true},
-		{name: "schema", notYet: true},
+		{name: "save", read: (*loader).readSave,
+			doc:   "Where each value is linked or copied to, such as results/{doc}.csv; dimensions and params are filled in.",
+			shape: filledShape("a path such as results/{doc}.csv")},
+		{name: "schema", read: (*loader).readSchema,
+			doc:   "The JSON Schema that every value must satisfy, or the path of a file that holds it.",
+			shape: &shape{says: "a JSON Schema, or the path of one", any: true, json: map[string]any{"type": []any{"object", "boolean", "string"}}}},
 		{name: "pool", defaults: true, read: (*loader).readPool,
-			doc:   "How many jobs of the task run at once: a number, or {env: NAME} for one from the environment.",
+			doc:   "How many jobs of the task run at once: a number, a shared pool, or {env: NAME} for one from the environment.",
 			shape: poolShape()},
 		{name: "order", read: (*loader).readOrder,
 			doc:   "Which ready jobs go first: dimensions of `for`, `-dim` for descending.",
 			shape: oneOrMore(orderShape(), "a dimension of `for`, `-dim` for descending, or a list of these", 0)},
-		{name: "cpus", notYet: true, defaults: true},
-		{name: "mem", notYet: true, defaults: true},
-		{name: "gpus", notYet: true, defaults: true},
+		{name: "cpus", defaults: true, read: (*loader).readCPUs,
+			doc: "How many of the machine's CPUs one job takes.", shape: numberShape("a number of CPUs such as 2 or 0.5", minCPUs, maxCPUs)},
+		{name: "mem", defaults: true, read: (*loader).readMem,
+			doc: "How much of the machine's memory one job takes, and may have.", shape: sizeShape()},
+		{name: "gpus", defaults: true, read: (*loader).readGPUs,
+			doc: "How many of the machine's GPUs one job takes.", shape: wholeShape("a whole number from 0", 0, maxGPUs)},
 		{name: "retry", defaults: true, read: (*loader).readRetry,
 			doc:   "How many more attempts a failed job gets, or a mapping.",
 			shape: retryShape()},
@@ -95,17 +110,22 @@ func taskTable() *table {
 		{name: "shell", defaults: true, only: []BodyKind{BodyRun}, read: (*loader).readShell,
 			doc:   "The shell of `run`: sh (default), bash, or a list that the script is appended to.",
 			shape: shellShape()},
-		{name: "env", defaults: true, only: processes, read: (*loader).readEnv,
+		{name: "env", defaults: true, only: programs, read: (*loader).readEnv,
 			doc: "Extra environment; values may use {name}.", shape: envShape()},
-		{name: "workdir", defaults: true, only: processes, read: (*loader).readWorkdir,
+		{name: "workdir", defaults: true, only: programs, read: (*loader).readWorkdir,
 			doc:   "The body's working directory, relative to the pipeline file's folder (the default).",
 			shape: filledShape("a folder")},
-		{name: "key", notYet: true},
-		{name: "on_error", notYet: true, defaults: true},
+		{name: "key", read: (*loader).readKey,
+			doc:   "With a list: a jq filter that gives each item its label; of files their base name without it.",
+			shape: filledShape("a jq filter")},
+		{name: "on_error", defaults: true, read: (*loader).readOnError,
+			doc:   "What a job that failed for good does: stop (no new jobs start), continue, or hole (its value is recorded as missing).",
+			shape: wordShape("one of stop, continue, hole", "stop", "continue", "hole")},
 		{name: "deps", read: (*loader).readDeps,
 			doc:   "Files or globs whose content the body depends on.",
 			shape: oneOrMore(filledShape("a file or glob"), "a file or glob, or a list of them", 0)},
-		{name: "keep", notYet: true, defaults: true},
+		{name: "keep", defaults: true, read: (*loader).readKeep,
+			doc: "false: the values may be deleted once everything that takes them is done.", shape: boolShape()},
 		{name: "cache", defaults: true, read: (*loader).readCache,
 			doc: "false: never reuse an earlier result of this body.", shape: boolShape()},
 		{name: "description", doc: "Free text.", read: (*loader).readDescription, shape: textShape("a text")},
@@ -135,13 +155,14 @@ func inputsShape() *shape {
 		json:   refShape("", refPattern).json,
 		object: &table{of: "an input", fields: []field{
 			{name: "from", required: true, doc: "The reference.", shape: refShape("a reference", refPattern)},
-			{name: "holes", notYet: true},
+			{name: "holes", doc: "null: a hole of the slice is null in the list, instead of making a hole of the job.", shape: nullShape()},
 		}},
 	}
 	return &shape{
 		says:   "a reference, a list of them, or a mapping, alias to reference",
 		scalar: one.scalar, json: one.json,
 		list: one, each: one, key: nameKey("an argument's name"), keys: namePattern,
+		object: one.object, objectHas: "holes",
 	}
 }
 
@@ -156,7 +177,7 @@ func paramShape() *shape {
 			{name: "env", doc: "An environment variable that may give the value.", shape: variableShape()},
 			{name: "description", doc: "Free text.", shape: textShape("a text")},
 			{name: "choices", doc: "The values allowed.", shape: &shape{says: "a list of values", list: anyShape(), min: 1}},
-			{name: "secret", notYet: true},
+			{name: "secret", doc: "true: never printed or stored, and no part of what makes a result valid.", shape: boolShape()},
 		}},
 	}
 }
@@ -201,21 +222,51 @@ func orderShape() *shape {
 	}
 }
 
-const maxPool = 1_000_000
+const (
+	maxPool        = 1_000_000
+	maxConcurrency = 10_000
+	minCPUs        = 0.001
+	maxCPUs        = 100_000
+	maxGPUs        = 10_000
+)
 
 func poolShape() *shape {
-	number := wholeShape("a whole number from 1, or {env: NAME}", 1, maxPool)
+	number := wholeShape("a whole number from 1, the name of a shared pool, or {env: NAME}", 1, maxPool)
 	return &shape{
 		says: number.says,
 		scalar: func(text string, n *node) *slip {
-			if n.plain && IsName(text) {
-				return &slip{"not-yet", "a shared pool is not there yet", "give the number"}
+			if IsName(text) {
+				return nil // whether there is such a pool is looked at where it is read
 			}
 			return number.scalar(text, n)
 		},
-		json: number.json,
+		json: map[string]any{"anyOf": []any{number.json, map[string]any{"type": "string", "pattern": namePattern}}},
 		object: &table{of: "a pool", fields: []field{
 			{name: "env", required: true, doc: "The environment variable that holds the number.", shape: variableShape()},
+		}},
+	}
+}
+
+func sharedPoolShape() *shape {
+	size := wholeShape("a whole number from 1", 1, maxPool)
+	return &shape{
+		says:   "a size, or {size, rate}",
+		scalar: size.scalar, json: size.json,
+		object: &table{of: "a shared pool", fields: []field{
+			{name: "size", doc: "How many jobs of all its tasks run at once.", shape: size},
+			{name: "rate", doc: "How many jobs of all its tasks may start in a second, minute or hour.", shape: rateShape()},
+		}},
+	}
+}
+
+func workerShape() *shape {
+	argv := &shape{says: "a list: the program, then its arguments", list: textShape("a text"), min: 1}
+	return &shape{
+		says: "a list: the program, then its arguments; or {argv, concurrency}",
+		list: argv.list, min: 1,
+		object: &table{of: "`worker`", fields: []field{
+			{name: "argv", required: true, doc: "The program and its arguments.", shape: argv},
+			{name: "concurrency", doc: "How many jobs one process is given at once. Default 1.", shape: wholeShape("a whole number from 1", 1, maxConcurrency)},
 		}},
 	}
 }

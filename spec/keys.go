@@ -31,9 +31,6 @@ func Keys() []Key {
 		seen[t.of] = true
 		for i := range t.fields {
 			f := &t.fields[i]
-			if f.notYet {
-				continue
-			}
 			keys = append(keys, f.key(t.of))
 			tables = append(tables, f.shape.tables()...)
 		}

@@ -145,7 +145,7 @@ func (l *loader) linkInput(d *draft, in draftInput, maybe map[string]bool) {
 		}
 		return
 	}
-	input := &Input{Arg: in.arg(), Entity: producer.Out, Line: l.text.line(in.at.at.start)}
+	input := &Input{Arg: in.arg(), Entity: producer.Out, HolesNull: in.holesNull, Line: l.text.line(in.at.at.start)}
 	for i, name := range in.ref.Dims {
 		at := l.within(in.at, in.ref.DimAt[i], in.ref.DimAt[i]+len(name))
 		dim := l.pipeline.dims[name]

@@ -22,6 +22,15 @@ type Options struct {
 	// Digests finds the files of `deps`. Nil leaves TaskSpec.Deps empty, and the
 	// fingerprints without them.
 	Digests Digests
+	// Files reads the files that `schema` names. Nil leaves TaskSpec.Schema
+	// empty where it is a file, and the fingerprints without it.
+	Files Files
+}
+
+// Files reads files.
+type Files interface {
+	// ReadFile reads the file at path, relative to the pipeline file's folder.
+	ReadFile(path string) ([]byte, error)
 }
 
 // Digests finds files and digests them.
@@ -126,6 +135,9 @@ type draft struct {
 	format   *node
 	fromBase bool // format comes from `defaults`
 	file     *node
+	save     *node
+	schema   *node
+	label    *node // `key`
 	env      []draftEnv
 	deps     []*node
 	keys     map[string]*node // the keys written in the task itself
@@ -136,9 +148,10 @@ type draft struct {
 
 // draftInput is an input as it is written.
 type draftInput struct {
-	alias *node // or nil
-	at    *node
-	ref   Reference
+	alias     *node // or nil
+	at        *node
+	ref       Reference
+	holesNull bool
 }
 
 // draftEnv is an environment variable as it is written.

@@ -12,14 +12,15 @@ import (
 type Pipeline struct {
 	Name        string
 	Description string
-	Params      []*Param    // in file order, each with its effective value
-	Env         []EnvVar    // in file order: for every body, below the task's own
-	Dims        []*Dim      // canonical order: fewer dependencies first, then by name
-	Tasks       []*TaskSpec // file order
-	Topo        []*TaskSpec // every task after those it needs; ties in file order
-	Warnings    Errors      // what is legal but most likely not meant
-	Source      []byte      // the file's bytes, for the snapshot in the state
-	File        string      // the name that Load was given
+	Params      []*Param      // in file order, each with its effective value
+	Env         []EnvVar      // in file order: for every body, below the task's own
+	Pools       []*SharedPool // in file order
+	Dims        []*Dim        // canonical order: fewer dependencies first, then by name
+	Tasks       []*TaskSpec   // file order
+	Topo        []*TaskSpec   // every task after those it needs; ties in file order
+	Warnings    Errors        // what is legal but most likely not meant
+	Source      []byte        // the file's bytes, for the snapshot in the state
+	File        string        // the name that Load was given
 
 	tasks    map[string]*TaskSpec
 	entities map[string]*Entity
@@ -82,6 +83,10 @@ type TaskSpec struct {
 	File        Template // format file: the file's name; nil: the entity in snake_case
 	Glob        string   // format files: what to take from the folder; "" means **
 	Pool        Pool
+	SharedPool  *SharedPool // the pool it shares with other tasks, or nil; Pool is then the zero one
+	CPUs        float64     // what one job takes of the machine's; 0: not said
+	Mem         int64       // bytes; 0: not said
+	GPUs        int
 	Order       []OrderKey // which ready jobs go first; empty: first in, first out
 	Retry       Retry
 	Timeout     time.Duration // 0: none
@@ -91,6 +96,11 @@ type TaskSpec struct {
 	Workdir     string        // relative to the pipeline file's folder; "" is that folder
 	Deps        []Dep         // files whose content the body depends on, sorted by path
 	Cache       bool
+	OnError     OnError  // what a job that failed for good does
+	Save        Template // where each value is linked or copied to, relative to the pipeline file's folder; nil: nowhere
+	Keep        bool     // false: its values may go once every consumer is dropped
+	KeyFilter   string   // jq: the label of each item of a list, a text; "": none
+	Schema      []byte   // compact JSON Schema that every value must satisfy; nil: none
 	// Mentions are all arguments, dimensions and params that the body, the
 	// environment or the file name mentions, sorted; with format file or files
 	// also "out", if the body or the environment does.
@@ -184,7 +194,10 @@ type Input struct {
 	Entity *Entity
 	Slice  []*Dim // written order; empty: the value itself
 	Free   []*Dim // the entity's dimensions that are not sliced, canonical order
-	Line   int
+	// HolesNull: of a slice, a hole is null in the list, and does not make the
+	// consumer a hole.
+	HolesNull bool
+	Line      int
 }
 
 // Sliced reports whether the reference slices over d.
@@ -222,16 +235,21 @@ const (
 	BodyExec   BodyKind = "exec"   // an argv, no shell
 	BodyJQ     BodyKind = "jq"     // a jq filter, in process
 	BodySource BodyKind = "source" // a source of values, in process
+	BodyWorker BodyKind = "worker" // a persistent process that serves many jobs
+	BodyFunc   BodyKind = "func"   // a Go function of the program that embeds the engine
 )
 
 // Body is what a task's jobs do.
 type Body struct {
 	Kind   BodyKind
 	Script string     // run: the script; jq: the filter
-	Argv   []Template // exec
+	Argv   []Template // exec; worker: params only
 	Source *Source    // source
-	Line   int        // of the script's, filter's or argv's first character
-	Column int
+	// Concurrency is how many requests a worker process may have in flight, from 1.
+	Concurrency int
+	Func        string // func: the name it is registered under
+	Line        int    // of the script's, filter's, argv's or name's first character
+	Column      int
 }
 
 // SourceKind names a kind of source.
@@ -354,6 +372,8 @@ type Param struct {
 	Choices     []string
 	EnvName     string // environment variable it may come from; "" for none
 	HasDefault  bool
+	Given       bool        // the command line or the params file gave the value
+	Secret      bool        // never printed or stored, and no part of any fingerprint
 	Value       value.Value // a JSON value of the type; numbers keep their source text
 }
 
@@ -370,6 +390,29 @@ type Pool struct {
 	Size int    // 0: not limited by the task
 	Env  string // the environment variable that Size came from, or ""
 }
+
+// SharedPool is a named pool, which the jobs of several tasks share.
+type SharedPool struct {
+	Name string
+	Size int  // how many jobs at once; 0: not limited
+	Rate Rate // how many may start in a length of time; zero: any
+	Line int
+}
+
+// Rate is a number of starts in a length of time. The zero Rate is no limit.
+type Rate struct {
+	N   float64
+	Per time.Duration // a second, a minute or an hour
+}
+
+// OnError says what becomes of a run when a job has failed for good.
+type OnError string
+
+const (
+	OnErrorStop     OnError = "stop"     // no new job starts
+	OnErrorContinue OnError = "continue" // what does not need it goes on
+	OnErrorHole     OnError = "hole"     // its value is a hole, and the run goes on
+)
 
 // OrderKey is one dimension of a task's order.
 type OrderKey struct {

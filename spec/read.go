@@ -26,14 +26,12 @@ func (l *loader) readTop(root *node) {
 		switch {
 		case f == nil:
 			l.unknownKey(t, e)
-		case f.notYet:
-			l.notYet(e.key.at, "`"+f.name+"`")
 		case f.name == "tasks":
 			tasks = e.value
 		case !l.check(f.shape, e.value, "`"+f.name+"`"):
 			// Said already. Params are read all the same, so that none that is
 			// right is called unknown further on, and so are the right `defaults`.
-			if f.name == "params" || f.name == "defaults" {
+			if f.name == "params" || f.name == "pools" || f.name == "defaults" {
 				l.readTopKey(f.name, e.value)
 			}
 		default:
@@ -61,6 +59,8 @@ func (l *loader) readTopKey(name string, n *node) {
 		l.readParams(n)
 	case name == "env":
 		l.env = l.readVariables(nil, n)
+	case name == "pools":
+		l.readPools(n)
 	case name == "defaults" && n.kind == mapNode:
 		l.defaults = n
 	}
@@ -95,7 +95,7 @@ func (l *loader) readTask(e entry) *draft {
 	d := &draft{
 		TaskSpec: &TaskSpec{
 			Name: e.key.text, Index: len(l.drafts), Line: l.text.line(e.key.at.start),
-			Grace: defaultGrace, Shell: shells("sh"), Cache: true,
+			Grace: defaultGrace, Shell: shells("sh"), Cache: true, Keep: true, OnError: OnErrorStop,
 		},
 		name: e.key, node: e.value, keys: map[string]*node{}, mentions: map[string]bool{},
 	}
@@ -111,8 +111,6 @@ func (l *loader) readTask(e entry) *draft {
 		switch {
 		case f == nil:
 			l.unknownKey(l.tables, k)
-		case f.notYet:
-			l.notYet(k.key.at, "`"+f.name+"`")
 		case l.check(f.shape, k.value, "`"+f.name+"`"):
 			if f.body {
 				d.bodyKey = k.key
@@ -149,7 +147,7 @@ func (l *loader) checkTaskNode(d *draft) bool {
 func (l *loader) readDefaults(d *draft) {
 	for _, k := range l.defaults.entries {
 		f := l.tables.field(k.key.text)
-		if f == nil || !f.defaults || f.notYet || k.value.bad || d.keys[f.name] != nil && f.name != "env" {
+		if f == nil || !f.defaults || k.value.bad || d.keys[f.name] != nil && f.name != "env" {
 			continue
 		}
 		quiet := &report{file: l.file, text: l.text}
@@ -225,8 +223,8 @@ func (l *loader) readOut(d *draft, n *node) {
 func (l *loader) readIn(d *draft, n *node) {
 	switch n.kind {
 	case mapNode:
-		if n.get("from") != nil && n.get("holes") != nil {
-			l.notYet(n.get("holes").at, "`holes`")
+		if n.get("holes") != nil {
+			l.readInput(d, nil, n)
 			return
 		}
 		for _, e := range n.entries {
@@ -240,8 +238,9 @@ func (l *loader) readIn(d *draft, n *node) {
 }
 
 func (l *loader) readInput(d *draft, alias, n *node) {
+	var holes *node
 	if n.kind == mapNode {
-		n = n.get("from")
+		holes, n = n.get("holes"), n.get("from")
 	}
 	ref, err := ParseRef(n.text)
 	if err != nil {
@@ -249,7 +248,10 @@ func (l *loader) readInput(d *draft, alias, n *node) {
 		d.broken = true
 		return
 	}
-	d.inputs = append(d.inputs, draftInput{alias: alias, at: n, ref: ref})
+	if holes != nil && len(ref.Dims) == 0 {
+		l.errorf(holes.at, "holes", "leave it out, or take a slice: `"+ref.Entity+"<dim>`", "`holes` is for slices, and `%s` is one value: a job that takes a hole is one", ref.Entity)
+	}
+	d.inputs = append(d.inputs, draftInput{alias: alias, at: n, ref: ref, holesNull: holes != nil})
 }
 
 func (l *loader) readFor(d *draft, n *node)   { d.dims = n.scalars() }
@@ -273,6 +275,28 @@ func (l *loader) readExec(d *draft, n *node) {
 		l.errorf(n.items[0].at, "value", "", "the program's name is empty")
 	}
 	l.setBody(d, n, Body{Kind: BodyExec, Argv: argv})
+}
+
+func (l *loader) readWorker(d *draft, n *node) {
+	b := Body{Kind: BodyWorker, Concurrency: 1}
+	argv := n
+	if n.kind == mapNode {
+		argv = n.get("argv")
+		if c := n.get("concurrency"); c != nil {
+			b.Concurrency = c.whole()
+		}
+	}
+	for _, item := range argv.items {
+		b.Argv = append(b.Argv, ParseTemplate(item.text))
+	}
+	if argv.items[0].text == "" {
+		l.errorf(argv.items[0].at, "value", "", "the program's name is empty")
+	}
+	l.setBody(d, argv, b)
+}
+
+func (l *loader) readFunc(d *draft, n *node) {
+	l.setBody(d, n, Body{Kind: BodyFunc, Func: n.text})
 }
 
 func (l *loader) setBody(d *draft, n *node, b Body) {
@@ -326,29 +350,6 @@ func (l *loader) readFormat(d *draft, n *node) {
 	d.format, d.Format, d.fromBase = n, Format(n.text), false
 }
 func (l *loader) readFile(d *draft, n *node) { d.file = n }
-
-func (l *loader) readPool(d *draft, n *node) {
-	if n.kind == scalarNode {
-		d.Pool = Pool{Size: n.whole()}
-		return
-	}
-	name := n.get("env")
-	d.Pool = Pool{Env: name.text}
-	if l.options.LookupEnv == nil {
-		return
-	}
-	text, set := l.options.LookupEnv(name.text)
-	if !set {
-		l.errorf(name.at, "pool", "set it to a whole number from 1", "the environment variable %s, which says the pool's size, is not set", name.text)
-		return
-	}
-	size := &node{kind: scalarNode, plain: true, text: strings.TrimSpace(text)}
-	if slip := wholeShape("", 1, maxPool).scalar(size.text, size); slip != nil {
-		l.errorf(name.at, "pool", "set it to a whole number from 1", "the environment variable %s is %q, which is not a pool's size", name.text, quotable(text))
-		return
-	}
-	d.Pool.Size = size.whole()
-}
 
 func (l *loader) readRetry(d *draft, n *node) {
 	r := Retry{
@@ -406,6 +407,14 @@ func (l *loader) readGrace(d *draft, n *node)       { d.Grace = n.duration() }
 func (l *loader) readWorkdir(d *draft, n *node)     { d.Workdir = n.text }
 func (l *loader) readCache(d *draft, n *node)       { d.Cache = n.yes() }
 func (l *loader) readDescription(d *draft, n *node) { d.Description = n.text }
+func (l *loader) readCPUs(d *draft, n *node)        { d.CPUs = n.number() }
+func (l *loader) readMem(d *draft, n *node)         { d.Mem = n.size() }
+func (l *loader) readGPUs(d *draft, n *node)        { d.GPUs = n.whole() }
+func (l *loader) readKeep(d *draft, n *node)        { d.Keep = n.yes() }
+func (l *loader) readOnError(d *draft, n *node)     { d.OnError = OnError(n.text) }
+func (l *loader) readSave(d *draft, n *node)        { d.save = n }
+func (l *loader) readSchema(d *draft, n *node)      { d.schema = n }
+func (l *loader) readKey(d *draft, n *node)         { d.label = n }
 
 func (l *loader) readShell(d *draft, n *node) {
 	if n.kind == scalarNode {

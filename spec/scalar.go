@@ -300,3 +300,107 @@ func (n *node) appendJSON(b []byte) []byte {
 	}
 	return value.AppendString(b, n.text)
 }
+
+// sizePattern is a number of bytes with its unit, in powers of 1024.
+var sizePattern = regexp.MustCompile(sizeForm)
+
+const sizeForm = `^(0|[1-9][0-9]*)(\.[0-9]+)?[KMGT](i?B)?$`
+
+// maxSize is the largest size, in bytes.
+const maxSize = 1 << 50
+
+// sizeShape is a number of bytes.
+func sizeShape() *shape {
+	return &shape{
+		says: "a size such as 512M or 2G",
+		scalar: func(text string, n *node) *slip {
+			if !sizePattern.MatchString(text) {
+				return &slip{rule: "type", mend: sizeMend(text)}
+			}
+			if size := parseSize(text); size < 1 || size > maxSize {
+				return &slip{rule: "value"}
+			}
+			return nil
+		},
+		json: map[string]any{"type": "string", "pattern": sizeForm},
+	}
+}
+
+func sizeMend(text string) string {
+	upper := strings.ToUpper(strings.ReplaceAll(text, " ", ""))
+	switch {
+	case numberPattern.MatchString(text):
+		return "say the unit: `" + text + "G`"
+	case sizePattern.MatchString(upper):
+		return "write `" + upper + "`"
+	}
+	return ""
+}
+
+// parseSize is the number of bytes of what sizePattern matches.
+func parseSize(text string) int64 {
+	digits := strings.TrimRight(text, "KMGTiB")
+	f, err := strconv.ParseFloat(digits, 64)
+	if err != nil {
+		return 0
+	}
+	shift := map[byte]uint{'K': 10, 'M': 20, 'G': 30, 'T': 40}[text[len(digits)]]
+	if f *= float64(int64(1) << shift); f > maxSize {
+		return maxSize + 1
+	}
+	return int64(f)
+}
+
+func (n *node) size() int64 { return parseSize(n.text) }
+
+const rateForm = `^(0|[1-9][0-9]*)(\.[0-9]+)?/[smh]$`
+
+var ratePattern = regexp.MustCompile(rateForm)
+
+// rateShape is a number of starts in a length of time.
+func rateShape() *shape {
+	return &shape{
+		says: "a rate such as 5/s, 100/m or 1000/h",
+		scalar: func(text string, n *node) *slip {
+			r, ok := parseRate(text)
+			switch {
+			case !ok && numberPattern.MatchString(text):
+				return &slip{rule: "type", mend: "say in which time: `" + text + "/s`"}
+			case !ok:
+				return &slip{rule: "type"}
+			case r.N <= 0 || r.N > 1e9:
+				return &slip{rule: "value"}
+			}
+			return nil
+		},
+		json: map[string]any{"type": "string", "pattern": rateForm},
+	}
+}
+
+// parseRate reads N/s, N/m or N/h.
+func parseRate(text string) (r Rate, ok bool) {
+	if !ratePattern.MatchString(text) {
+		return r, false
+	}
+	number, unit, _ := strings.Cut(text, "/")
+	n, err := strconv.ParseFloat(number, 64)
+	if err != nil {
+		return r, false
+	}
+	per := map[string]time.Duration{"s": time.Second, "m": time.Minute, "h": time.Hour}[unit]
+	return Rate{N: n, Per: per}, true
+}
+
+// nullShape is null.
+func nullShape() *shape {
+	return &shape{
+		says: "null",
+		scalar: func(text string, n *node) *slip {
+			if n.plain && text == "null" {
+				return nil
+			}
+			return &slip{rule: "value"}
+		},
+		json: map[string]any{"type": "null"},
+	}
+}

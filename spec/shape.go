@@ -16,6 +16,8 @@ type shape struct {
 	min    int                              // fewest items
 	max    int                              // most free keys; 0: any number
 	object *table                           // the fixed keys of a mapping
+	// objectHas: of a mapping that may be both, the key by which it is object.
+	objectHas string
 	each   *shape                           // of the values of a mapping with free keys
 	key    func(string) *slip               // form of the free keys; nil: any
 	any    bool                             // any value at all
@@ -33,7 +35,6 @@ type field struct {
 	doc      string // one sentence: in the schema, and in the reference
 	shape    *shape
 	required bool
-	notYet   bool                         // known, and refused
 	defaults bool                         // of a task: may stand under `defaults`
 	body     bool                         // of a task: is a body
 	only     []BodyKind                   // of a task: the bodies it means something for; none: all
@@ -60,9 +61,7 @@ func (t *table) field(name string) *field {
 func (t *table) names() []string {
 	var out []string
 	for _, f := range t.fields {
-		if !f.notYet {
-			out = append(out, f.name)
-		}
+		out = append(out, f.name)
 	}
 	return out
 }
@@ -140,7 +139,7 @@ func (r *report) checkList(s *shape, n *node, label string) bool {
 
 func (r *report) checkMapping(s *shape, n *node, label string) bool {
 	switch {
-	case s.object != nil:
+	case s.object != nil && (s.objectHas == "" || n.get(s.objectHas) != nil):
 		return r.checkObject(s.object, n)
 	case s.each == nil:
 		return r.mismatch(s, n, label)
@@ -170,8 +169,6 @@ func (r *report) checkObject(t *table, n *node) bool {
 		switch {
 		case f == nil:
 			r.unknownKey(t, e)
-		case f.notYet:
-			r.notYet(e.key.at, "`"+f.name+"`")
 		case r.check(f.shape, e.value, "`"+f.name+"`"):
 			continue
 		}
@@ -228,10 +225,6 @@ func (r *report) unknownKey(t *table, e entry) {
 	r.errorf(e.key.at, "unknown-key", mend, "%s has no key `%s`", t.of, quotable(e.key.text))
 }
 
-func (r *report) notYet(at span, what string) {
-	r.errorf(at, "not-yet", "leave it out", "%s is not there yet", what)
-}
-
 // checkAny checks any JSON value: only a missing one is wrong.
 func (r *report) checkAny(n *node, label string) bool {
 	ok := true
@@ -252,7 +245,7 @@ func anyShape() *shape {
 // under its name in defs.
 func (s *shape) schema() map[string]any {
 	if s.any {
-		return map[string]any{}
+		return maps.Clone(s.orAnything())
 	}
 	var forms []any
 	if s.scalar != nil {
@@ -287,6 +280,14 @@ func (s *shape) schema() map[string]any {
 	return map[string]any{"anyOf": forms}
 }
 
+// orAnything is the JSON Schema of a value of any form.
+func (s *shape) orAnything() map[string]any {
+	if s.json == nil {
+		return map[string]any{}
+	}
+	return s.json
+}
+
 func (s *shape) scalarSchema() map[string]any {
 	if s.json != nil {
 		return maps.Clone(s.json)
@@ -300,9 +301,6 @@ func (t *table) schema() map[string]any {
 	properties := map[string]any{}
 	var required []any
 	for _, f := range t.fields {
-		if f.notYet {
-			continue
-		}
 		p := f.shape.schema()
 		if f.doc != "" {
 			p["description"] = f.doc

@@ -236,13 +236,8 @@ func (c *checker) order(inst uint64, name []byte, b *bolt.Bucket) error {
 }
 
 func (c *checker) records(inst uint64, b *bolt.Bucket) error {
-	stored := uint64(0)
-	cur := b.Cursor()
-	for k, _ := cur.First(); k != nil; k, _ = cur.Next() {
-		stored++
-	}
-	if stored != b.Sequence() {
-		d := &Damage{Instance: inst, Detail: fmt.Sprintf("there are %d records of %d", stored, b.Sequence())}
+	if n := counted(b); n != b.Sequence() {
+		d := &Damage{Instance: inst, Detail: fmt.Sprintf("there are %d records of %d", n, b.Sequence())}
 		if err := c.fault(d); err != nil {
 			return err
 		}
@@ -312,8 +307,14 @@ func (c *checker) counts() error {
 	if c.r.store.pending.size.Load() > 0 || dropping != nil {
 		return nil // what is on its way would look like a fault
 	}
-	cur := c.r.tx.Bucket([]byte(blobsBucket)).Cursor()
-	counted := map[blobID]bool{}
+	b := c.r.tx.Bucket([]byte(blobsBucket))
+	if n := counted(b); n != b.Sequence() {
+		if err := c.fault(&Damage{Detail: fmt.Sprintf("there are counts of %d blobs, not of %d", n, b.Sequence())}); err != nil {
+			return err
+		}
+	}
+	cur := b.Cursor()
+	seen := map[blobID]bool{}
 	for k, v := cur.First(); k != nil; k, v = cur.Next() {
 		id, ok := blobOfKey(k)
 		n, _, whole := decodeCount(k, v)
@@ -323,7 +324,7 @@ func (c *checker) counts() error {
 			}
 			continue
 		}
-		counted[id] = true
+		seen[id] = true
 		if want := c.named[id]; n < want || n > want && !c.blind && n < many {
 			if err := c.fault(&Damage{Detail: fmt.Sprintf("blob %s is counted %d times, not %d", id.name(), n, want)}); err != nil {
 				return err
@@ -331,7 +332,7 @@ func (c *checker) counts() error {
 		}
 	}
 	for id := range c.named {
-		if !counted[id] {
+		if !seen[id] {
 			if err := c.fault(&Damage{Detail: fmt.Sprintf("blob %s is not counted", id.name())}); err != nil {
 				return err
 			}

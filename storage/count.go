@@ -30,13 +30,13 @@ func (w *txWriter) count(id blobID, size int64, by int64) error {
 	n += by
 	if n <= 0 {
 		w.freed[id] = struct{}{}
-		if err := b.Delete(key); err != nil {
+		if err := deleteCounted(b, key); err != nil {
 			return fmt.Errorf("count blob: %w", err)
 		}
 		return nil
 	}
 	delete(w.freed, id)
-	if err := b.Put(key, sealCount(key, n, size)); err != nil {
+	if err := putCounted(b, key, sealCount(key, n, size)); err != nil {
 		return fmt.Errorf("count blob: %w", err)
 	}
 	return nil

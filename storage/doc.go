@@ -7,17 +7,18 @@
 // in keys are big-endian, so that keys sort as the numbers do.
 //
 //	state     format, footprint, next (instance number), commit (last number)
-//	headers   instance -> header; the bucket's sequence counts them
+//	headers   instance -> header
 //	drops     instance -> what is being dropped of it, in steps
 //	commits   number of a commit -> the jobs whose records it put, until
 //	          metadata has applied it
 //	blobs     digest, executable (1 byte) -> number of records that name it, size
-//	r<inst>   coordinate, 1 -> record; the sequence counts them
+//	r<inst>   coordinate, 1 -> record
 //	v<inst>   coordinate, index of its last item -> chunk of items
 //	f<inst>   coordinate, 1 -> failure
 //
 // Every value ends with a CRC-32C over the bucket's name, the key and the
-// value, and every read verifies it.
+// value, and every read verifies it. All buckets but state and v<inst> keep the
+// number of their keys in their sequence.
 //
 // A record tells everything about its job: coordinate, job key, digest of the
 // output, extent, attempts, times. Items of up to 1 KiB together lie in the

@@ -41,7 +41,7 @@ func (w *txWriter) putDrop(inst uint64, what byte) error {
 			return nil
 		}
 	}
-	if err := b.Put(key, boltfile.Seal([]byte(dropsBucket), key, []byte{what})); err != nil {
+	if err := putCounted(b, key, boltfile.Seal([]byte(dropsBucket), key, []byte{what})); err != nil {
 		return fmt.Errorf("note that instance %d is dropped: %w", inst, err)
 	}
 	return nil
@@ -121,7 +121,7 @@ func (s *Store) finishDrop(inst uint64, last func(tx *bolt.Tx) error) {
 			if err := last(tx); err != nil {
 				return err
 			}
-			return tx.Bucket([]byte(dropsBucket)).Delete(instanceKey(inst))
+			return deleteCounted(tx.Bucket([]byte(dropsBucket)), instanceKey(inst))
 		},
 		Done: func(err error) {
 			if err == nil {
@@ -133,15 +133,10 @@ func (s *Store) finishDrop(inst uint64, last func(tx *bolt.Tx) error) {
 }
 
 func dropHeader(tx *bolt.Tx, inst uint64) error {
-	b := tx.Bucket([]byte(headersBucket))
-	key := instanceKey(inst)
-	if b.Get(key) == nil {
-		return nil
-	}
-	if err := b.Delete(key); err != nil {
+	if err := deleteCounted(tx.Bucket([]byte(headersBucket)), instanceKey(inst)); err != nil {
 		return fmt.Errorf("drop header of instance %d: %w", inst, err)
 	}
-	return b.SetSequence(b.Sequence() - 1)
+	return nil
 }
 
 // dropValues takes the values out of the records of an instance, from the key

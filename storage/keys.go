@@ -26,6 +26,8 @@ const (
 	footprintKey = "footprint"
 	nextKey      = "next"
 	commitKey    = "commit"
+
+	stateNumbers = 3 // all of them but the footprint
 )
 
 // jobMark ends a job's key, so that the job without dimensions has one too.

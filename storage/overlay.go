@@ -108,7 +108,11 @@ func (o *overlay) loadHeaders(tx *bolt.Tx) {
 }
 
 func (o *overlay) loadDrops(tx *bolt.Tx) {
-	c := tx.Bucket([]byte(dropsBucket)).Cursor()
+	b := tx.Bucket([]byte(dropsBucket))
+	if counted(b) != b.Sequence() {
+		o.broken[0] = &Damage{Detail: "it is not sure what is being dropped"}
+	}
+	c := b.Cursor()
 	for k, v := c.First(); k != nil; k, v = c.Next() {
 		inst, what, ok := decodeDrop(k, v)
 		switch {
@@ -124,8 +128,13 @@ func (o *overlay) loadDrops(tx *bolt.Tx) {
 }
 
 func (o *overlay) loadFootprint(tx *bolt.Tx) {
-	v := tx.Bucket([]byte(stateBucket)).Get([]byte(footprintKey))
+	b := tx.Bucket([]byte(stateBucket))
+	v := b.Get([]byte(footprintKey))
 	if v == nil {
+		// It may only seem that there is none: its key may be damaged.
+		if counted(b) > stateNumbers {
+			o.unread = &Damage{Detail: "the footprint is not found under its key"}
+		}
 		return
 	}
 	body, ok := boltfile.Unseal([]byte(stateBucket), []byte(footprintKey), v)

@@ -326,7 +326,11 @@ func (r *Reader) Failures(inst uint64, fn func(Failure) error) error {
 		return nil
 	}
 	var damaged error
-	err := merge(r.instance(inst).failures, "", jobs, func(k, v []byte, c coord.Coord) error {
+	b := r.instance(inst).failures
+	if b != nil && counted(b) != b.Sequence() {
+		damaged = &Damage{Instance: inst, Detail: fmt.Sprintf("there are %d failures of %d", counted(b), b.Sequence())}
+	}
+	err := merge(b, "", jobs, func(k, v []byte, c coord.Coord) error {
 		if e := entries[c]; e != nil && e.batch <= r.upTo {
 			if e.failure == nil {
 				return nil
@@ -374,10 +378,17 @@ func (r *Reader) Commits(after uint64, fn func(commit uint64, jobs []Ref) error)
 
 	b := r.tx.Bucket([]byte(commitsBucket))
 	c := b.Cursor()
-	for k, v := c.Seek(binary.BigEndian.AppendUint64(nil, last+1)); k != nil; k, v = c.Next() {
+	if counted(b) != b.Sequence() {
+		return &Damage{Detail: fmt.Sprintf("there are lists of %d commits, not of %d", counted(b), b.Sequence())}
+	}
+	// From the first on: one whose number is damaged may lie anywhere.
+	for k, v := c.First(); k != nil; k, v = c.Next() {
 		body, ok := boltfile.Unseal([]byte(commitsBucket), k, v)
 		if !ok || len(k) != 8 {
 			return &Damage{Detail: fmt.Sprintf("the list of a commit cannot be read (%x)", k)}
+		}
+		if binary.BigEndian.Uint64(k) <= last {
+			continue
 		}
 		jobs, ok := decodeJobs(body, maxListed)
 		if !ok {

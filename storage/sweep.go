@@ -145,7 +145,7 @@ func (w *txWriter) setCounts(named, sizes map[blobID]int64, sure bool) error {
 		}
 	}
 	for _, k := range wrong {
-		if err := b.Delete(k); err != nil {
+		if err := deleteCounted(b, k); err != nil {
 			return fmt.Errorf("drop count of a blob: %w", err)
 		}
 	}
@@ -154,22 +154,22 @@ func (w *txWriter) setCounts(named, sizes map[blobID]int64, sure bool) error {
 			n = many
 		}
 		key := id.key()
-		if err := b.Put(key, sealCount(key, n, sizes[id])); err != nil {
+		if err := putCounted(b, key, sealCount(key, n, sizes[id])); err != nil {
 			return fmt.Errorf("count blob: %w", err)
 		}
 	}
-	return nil
+	return b.SetSequence(counted(b)) // which may have been wrong before
 }
 
 // removeStrays removes the blobs without a count. It runs on the writer, after
 // the commit that counted them.
 func (s *Store) removeStrays() (removed int, err error) {
-	counted := map[blobID]bool{}
+	named := map[blobID]bool{}
 	err = s.file.View(func(tx *bolt.Tx) error {
 		cur := tx.Bucket([]byte(blobsBucket)).Cursor()
 		for k, _ := cur.First(); k != nil; k, _ = cur.Next() {
 			if id, ok := blobOfKey(k); ok {
-				counted[id] = true
+				named[id] = true
 			}
 		}
 		return nil
@@ -183,7 +183,7 @@ func (s *Store) removeStrays() (removed int, err error) {
 	}
 	for _, e := range entries {
 		id, ok := blobOfName(e.Name())
-		if !ok || e.IsDir() || counted[id] {
+		if !ok || e.IsDir() || named[id] {
 			continue
 		}
 		gone, err := s.blobs.remove(id)

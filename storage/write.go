@@ -98,7 +98,7 @@ func (w *txWriter) list(n uint64, jobs []Ref, applied uint64) error {
 	b.FillPercent = fill
 	if len(jobs) > 0 {
 		key := binary.BigEndian.AppendUint64(nil, n)
-		if err := b.Put(key, boltfile.Seal([]byte(commitsBucket), key, appendJobs(nil, jobs))); err != nil {
+		if err := putCounted(b, key, boltfile.Seal([]byte(commitsBucket), key, appendJobs(nil, jobs))); err != nil {
 			return fmt.Errorf("put list of commit %d: %w", n, err)
 		}
 	}
@@ -107,7 +107,7 @@ func (w *txWriter) list(n uint64, jobs []Ref, applied uint64) error {
 		if len(k) == 8 && binary.BigEndian.Uint64(k) > applied {
 			break
 		}
-		if err := c.Delete(); err != nil {
+		if err := deleteCounted(b, k); err != nil {
 			return fmt.Errorf("drop list of a commit: %w", err)
 		}
 	}
@@ -121,12 +121,7 @@ func (w *txWriter) putHeader(p *op) error {
 	}
 	b := w.bucket(headersBucket)
 	key := instanceKey(p.inst)
-	if b.Get(key) == nil {
-		if err := b.SetSequence(b.Sequence() + 1); err != nil {
-			return fmt.Errorf("count headers: %w", err)
-		}
-	}
-	if err := b.Put(key, boltfile.Seal([]byte(headersBucket), key, appendHeader(nil, p.header))); err != nil {
+	if err := putCounted(b, key, boltfile.Seal([]byte(headersBucket), key, appendHeader(nil, p.header))); err != nil {
 		return fmt.Errorf("put header of instance %d: %w", p.inst, err)
 	}
 	next, err := number(w.tx, nextKey)
@@ -266,10 +261,10 @@ func (w *txWriter) dropRecord(inst uint64, c coord.Coord) error {
 	if err := w.forgetOutput(in, inst, c, key, v); err != nil {
 		return err
 	}
-	if err := in.records.Delete(key); err != nil {
+	if err := deleteCounted(in.records, key); err != nil {
 		return fmt.Errorf("drop record of job %v of instance %d: %w", c.Indices(), inst, err)
 	}
-	return in.records.SetSequence(in.records.Sequence() - 1)
+	return nil
 }
 
 func (w *txWriter) putFailure(p *op) error {
@@ -282,7 +277,7 @@ func (w *txWriter) putFailure(p *op) error {
 		return fmt.Errorf("create bucket of failures: %w", err)
 	}
 	key := appendJobKey(nil, p.coord)
-	if err := b.Put(key, boltfile.Seal(name, key, appendFailure(nil, p.failure))); err != nil {
+	if err := putCounted(b, key, boltfile.Seal(name, key, appendFailure(nil, p.failure))); err != nil {
 		return fmt.Errorf("put failure of job %v of instance %d: %w", p.coord.Indices(), p.inst, err)
 	}
 	return nil
@@ -293,7 +288,7 @@ func (w *txWriter) dropFailure(p *op) error {
 	if b == nil || w.isGone(p.inst) {
 		return nil
 	}
-	if err := b.Delete(appendJobKey(nil, p.coord)); err != nil {
+	if err := deleteCounted(b, appendJobKey(nil, p.coord)); err != nil {
 		return fmt.Errorf("drop failure of job %v of instance %d: %w", p.coord.Indices(), p.inst, err)
 	}
 	return nil

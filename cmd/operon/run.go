@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -221,7 +220,7 @@ func (a *app) runJob(ctx context.Context, j *job) (*engine.Summary, error) {
 		return nil, err
 	}
 	finish := a.answer(ctx, e, j, log.Warn)
-	quit := a.graceful(ctx, e, view, j.mode)
+	quit := a.graceful(ctx, e, view)
 	summary, err := e.Run(ctx)
 	quit()
 	finish()
@@ -251,14 +250,14 @@ func (a *app) answer(ctx context.Context, e *engine.Engine, j *job, warn func(st
 
 // graceful makes the first signal let running jobs finish. What it returns ends
 // that.
-func (a *app) graceful(ctx context.Context, e *engine.Engine, view *live.View, mode live.Mode) (end func()) {
+func (a *app) graceful(ctx context.Context, e *engine.Engine, view *live.View) (end func()) {
 	quitting, stop := context.WithCancel(ctx)
 	var asked sync.WaitGroup
 	quit := func() {
-		if mode != live.ModeJSON && mode != live.ModeQuiet {
-			fmt.Fprintln(view, "operon: stopping; running jobs finish (once more to kill them)")
-		}
-		asked.Go(func() { e.Quit(quitting, false) }) // an engine that has ended needs no quitting
+		asked.Go(func() {
+			view.Event(engine.Event{Time: time.Now(), Kind: engine.EventNote, Message: "stopping: running jobs finish; once more kills them"})
+			e.Quit(quitting, false) // an engine that has ended needs no quitting
+		})
 	}
 	if !a.stops.instead(quit) {
 		quit()

@@ -20,6 +20,12 @@ func TestScripts(t *testing.T) {
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		UpdateScripts:       os.Getenv("OPERON_UPDATE_SCRIPTS") != "",
+		Setup: func(env *testscript.Env) error {
+			// Under the race detector every process sleeps a second at its end,
+			// and the scripts start hundreds.
+			env.Setenv("GORACE", "atexit_sleep_ms=0")
+			return nil
+		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits":    exits,
 			"jsonhas":  jsonHas,

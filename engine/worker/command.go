@@ -14,6 +14,7 @@ type Dataflow struct {
 	Task      *spec.TaskSpec
 	Runner    body.Runner
 	Content   value.Digest // of what a source looks at; zero for other bodies
+	Memo      *Memo        // nil: every job runs
 	Producers []uint64     // the dataflow that fills each input's entity, declared order
 	Spawners  []uint64     // the dataflow that spawns each dimension, by Dim.Index
 	inputs    []input
@@ -43,10 +44,16 @@ type JobsDone struct {
 	Results  []Result
 }
 
-// Result is how one attempt ended. Exactly one of Output, Failure and Err is
-// set, or none of them if the worker was stopped before the job began.
+// Result is how one attempt ended. Exactly one of Output, Failure, Err and Waits
+// is set, or none of them if the worker was stopped before the job began.
 type Result struct {
-	Job     Job
+	Job Job
+	// Key is the job's key if it is claimed in the memo (or, with Waits, waited
+	// for): who takes the result must settle the claim.
+	Key     value.Digest
+	Claimed bool
+	Reused  bool            // Output is that of another job with the same key
+	Waits   bool            // a job with the same key is under way
 	Record  storage.Record  // with Output
 	Output  *storage.Output // what it returned, ready to be committed
 	Failure *body.Failure
@@ -56,4 +63,6 @@ type Result struct {
 }
 
 // NotRun reports whether the job never began.
-func (r *Result) NotRun() bool { return r.Output == nil && r.Failure == nil && r.Err == nil }
+func (r *Result) NotRun() bool {
+	return r.Output == nil && r.Failure == nil && r.Err == nil && !r.Waits
+}

@@ -70,7 +70,8 @@ type assembled struct {
 type inputs struct {
 	args    []body.Arg
 	digests []value.Digest
-	files   bool // some value is a file
+	files   bool         // some value is a file
+	key     value.Digest // of the job
 }
 
 // assemble brings together the arguments of the job at c.

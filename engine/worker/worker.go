@@ -171,15 +171,15 @@ func (s *slot) inProcess(r *storage.Reader, d *Dataflow, job Job) Result {
 	if s.w.stopped() {
 		return Result{Job: job}
 	}
-	in, err := s.w.assemble(r, d, job.Coord)
-	if err != nil {
-		return Result{Job: job, Err: err}
+	in, early := s.w.begin(r, d, job)
+	if early != nil {
+		return *early
 	}
 	b := &body.Job{Coord: job.Coord, Attempt: job.Attempt, RunID: s.w.cfg.RunID, Args: in.args}
 	if in.files {
 		b.Dir = s.folder()
 	}
-	return s.attempt(d, job, in.digests, b)
+	return s.attempt(d, job, in.key, b)
 }
 
 func (s *slot) process(d *Dataflow, job Job) Result {
@@ -187,14 +187,16 @@ func (s *slot) process(d *Dataflow, job Job) Result {
 		return Result{Job: job}
 	}
 	var in inputs
-	if len(d.inputs) > 0 {
-		err := s.w.cfg.Store.View(func(r *storage.Reader) (err error) {
-			in, err = s.w.assemble(r, d, job.Coord)
-			return err
-		})
-		if err != nil {
-			return Result{Job: job, Err: err}
-		}
+	var early *Result
+	err := s.w.cfg.Store.View(func(r *storage.Reader) error {
+		in, early = s.w.begin(r, d, job)
+		return nil
+	})
+	if err != nil {
+		return Result{Job: job, Err: err}
+	}
+	if early != nil {
+		return *early
 	}
 	dir, log := s.folder(), LogName(d.Task, job)
 	b := &body.Job{
@@ -206,11 +208,41 @@ func (s *slot) process(d *Dataflow, job Job) Result {
 		Dir:     dir,
 		Log:     filepath.Join(s.w.cfg.Logs, log),
 	}
-	result := s.attempt(d, job, in.digests, b)
+	result := s.attempt(d, job, in.key, b)
 	if result.Record.Logged > 0 || result.Failure != nil && result.Failure.Logged > 0 {
 		result.Log = log
 	}
 	return result
+}
+
+// begin brings a job its inputs, and looks whether its result is there already
+// or on its way: then that is the early result.
+func (w *Worker) begin(r *storage.Reader, d *Dataflow, job Job) (in inputs, early *Result) {
+	in, err := w.assemble(r, d, job.Coord)
+	if err != nil {
+		return in, &Result{Job: job, Err: err}
+	}
+	in.key = spec.JobKey(d.Task, in.digests, job.Coord, d.Content)
+	if d.Memo == nil {
+		return in, nil
+	}
+	p, found, wait, err := d.Memo.claim(r, in.key)
+	switch {
+	case err != nil:
+		return in, &Result{Job: job, Err: err}
+	case wait:
+		return in, &Result{Job: job, Key: in.key, Waits: true}
+	case !found:
+		return in, nil
+	}
+	res, ok, err := d.Memo.reuse(r, p, job, in.key)
+	switch {
+	case err != nil:
+		return in, &Result{Job: job, Err: err}
+	case ok:
+		return in, &res
+	}
+	return in, nil
 }
 
 // folder names a folder that no other attempt has.
@@ -220,7 +252,13 @@ func (s *slot) folder() string {
 }
 
 // attempt runs the body, and readies what it returned for the store.
-func (s *slot) attempt(d *Dataflow, job Job, digests []value.Digest, b *body.Job) Result {
+func (s *slot) attempt(d *Dataflow, job Job, key value.Digest, b *body.Job) Result {
+	result := s.perform(d, job, key, b)
+	result.Key, result.Claimed = key, d.Memo != nil
+	return result
+}
+
+func (s *slot) perform(d *Dataflow, job Job, key value.Digest, b *body.Job) Result {
 	res, err := d.Runner.Run(s.w.ctx, s.body, b)
 	if err != nil {
 		var f *body.Failure
@@ -239,7 +277,7 @@ func (s *slot) attempt(d *Dataflow, job Job, digests []value.Digest, b *body.Job
 	extent := uint32(len(res.Items))
 	return Result{Job: job, Output: out, Record: storage.Record{
 		Coord:    job.Coord,
-		Key:      spec.JobKey(d.Task, digests, job.Coord, d.Content),
+		Key:      key,
 		Digest:   out.Digest(),
 		Extent:   extent,
 		Spawning: d.Task.Spawn != nil,

@@ -115,6 +115,9 @@ func (l *Lock) Release() error {
 	if l.owner {
 		removed = removeOwner(l.dir)
 	}
+	// Closing is not enough: a child of this process that is about to exec has
+	// the file open for a moment longer.
+	_ = unix.Flock(int(l.file.Fd()), unix.LOCK_UN)
 	closed := l.file.Close()
 	l.file, l.owner = nil, false
 	if err := errors.Join(removed, closed); err != nil {

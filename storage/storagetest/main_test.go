@@ -92,11 +92,11 @@ func flush(t fataler, ctx context.Context, w *storagetest.Twin) {
 func small(t *testing.T, dir string) *storagetest.Twin {
 	t.Helper()
 	w := storagetest.NewTwin(open(t, dir, storage.Options{Interval: -1}), storagetest.NewModel())
-	for inst := range uint64(4) {
+	for inst := range uint64(3) {
 		b := w.Batch()
 		b.PutHeader(storage.Header{ID: inst + 1, Task: "task", Entity: "E", Dims: []string{"i"}, State: storage.Current})
 		b.PutFootprint(storage.Footprint{Format: 1, RunID: "run", State: "running", Asked: []byte("{}"), Source: []byte("tasks: {}")})
-		for i := range 25 {
+		for i := range 20 {
 			put(t, b, inst+1, i, dir)
 		}
 		b.PutFailure(inst+1, storage.Failure{Coord: coordOf(30), Kind: "exit", Message: "exit status 1", Exit: 1, Stderr: []byte("no")})
@@ -122,7 +122,7 @@ func put(t *testing.T, b *storagetest.Batch, inst uint64, i int, dir string) {
 		values[0] = value.FromText(strings.Repeat("x", storage.InlineLimit))
 	case 6, 7:
 		spawning, values = true, nil
-		for n := range 100 * (i - 5) {
+		for n := range 60 * (i - 5) {
 			values = append(values, value.FromText(fmt.Sprint("item ", n)))
 		}
 	case 8:

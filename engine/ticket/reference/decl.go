@@ -85,7 +85,8 @@ func fields(text string) []string {
 	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' })
 }
 
-// YAML is the pipeline as a pipeline file, every body the same program.
+// YAML is the pipeline as a pipeline file. Every body is the same program, called
+// with the task's name and the job's indices: no two jobs are equal.
 func (p Pipeline) YAML() string {
 	var b strings.Builder
 	b.WriteString("pipeline: reference\ntasks:\n")
@@ -100,7 +101,11 @@ func (p Pipeline) YAML() string {
 		if len(d.For) > 0 {
 			fmt.Fprintf(&b, "    for: [%s]\n", strings.Join(d.For, ", "))
 		}
-		b.WriteString("    exec: [\"true\"]\n")
+		fmt.Fprintf(&b, "    exec: [\"true\", %s", d.Task)
+		for _, x := range d.For {
+			fmt.Fprintf(&b, ", \"{%s}\"", x)
+		}
+		b.WriteString("]\n")
 	}
 	return b.String()
 }

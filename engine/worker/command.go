@@ -17,6 +17,7 @@ type Dataflow struct {
 	Memo      *Memo        // nil: every job runs
 	Producers []uint64     // the dataflow that fills each input's entity, declared order
 	Spawners  []uint64     // the dataflow that spawns each dimension, by Dim.Index
+	Locate    Locate       // nil: every record lies where it belongs
 	inputs    []input
 }
 

@@ -16,6 +16,7 @@ import (
 type input struct {
 	ref      *spec.Input
 	producer uint64
+	locate   Locate
 	// from is, for each dimension of the entity, its position in the task's
 	// context, or −1 if it is sliced.
 	from  []int
@@ -36,7 +37,7 @@ func (d *Dataflow) compile() {
 		here[x] = i
 	}
 	for n, ref := range d.Task.In {
-		in := input{ref: ref, producer: d.Producers[n]}
+		in := input{ref: ref, producer: d.Producers[n], locate: d.Locate}
 		at := map[*spec.Dim]int{}
 		for i, x := range ref.Entity.Dims {
 			at[x] = i
@@ -74,8 +75,11 @@ type inputs struct {
 	key     value.Digest // of the job
 }
 
+// assembler brings jobs their inputs.
+type assembler struct{ slices *slices }
+
 // assemble brings together the arguments of the job at c.
-func (w *Worker) assemble(r *storage.Reader, d *Dataflow, c coord.Coord) (out inputs, err error) {
+func (w assembler) assemble(r *storage.Reader, d *Dataflow, c coord.Coord) (out inputs, err error) {
 	if len(d.inputs) == 0 {
 		return out, nil
 	}
@@ -116,13 +120,17 @@ func (in *input) at(r *storage.Reader, c coord.Coord) (v value.Value, err error)
 		last := c.Len() - 1
 		job, item = c.Prefix(last), c.At(last)
 	}
+	dataflow, job, err := in.locate.find(in.producer, job)
+	if err != nil {
+		return v, err
+	}
 	found := false
-	err = r.Values(in.producer, job, item, item+1, func(_ uint32, got value.Value) error {
+	err = r.Values(dataflow, job, item, item+1, func(_ uint32, got value.Value) error {
 		v, found = got, true
 		return nil
 	})
 	if err == nil && !found {
-		err = &storage.Damage{Instance: in.producer, Coord: job, Detail: fmt.Sprintf("item %d is missing", item)}
+		err = &storage.Damage{Instance: dataflow, Coord: job, Detail: fmt.Sprintf("item %d is missing", item)}
 	}
 	return v, err
 }
@@ -160,7 +168,11 @@ func (in *input) list(r *storage.Reader, n int, index []uint32, s *value.Slice) 
 	last := n == len(in.slice)-1
 	if last && in.ref.Entity.Producer.Spawn != nil {
 		// The innermost dimension is the spawned one: the list is a job's own.
-		return r.Values(in.producer, coord.Of(index[:l.pos]...), 0, extent, func(_ uint32, v value.Value) error {
+		dataflow, job, err := in.locate.find(in.producer, coord.Of(index[:l.pos]...))
+		if err != nil {
+			return err
+		}
+		return r.Values(dataflow, job, 0, extent, func(_ uint32, v value.Value) error {
 			s.Items = append(s.Items, v)
 			return nil
 		})
@@ -187,10 +199,13 @@ func (in *input) length(r *storage.Reader, l level, index []uint32) (uint32, err
 	for k, p := range l.prec {
 		at[k] = index[p]
 	}
-	c := coord.Of(at...)
-	rec, ok, err := r.Record(l.spawner, c)
+	dataflow, c, err := in.locate.find(l.spawner, coord.Of(at...))
+	if err != nil {
+		return 0, err
+	}
+	rec, ok, err := r.Record(dataflow, c)
 	if err == nil && !ok {
-		err = &storage.Damage{Instance: l.spawner, Coord: c, Detail: "the record that tells a dimension's length is missing"}
+		err = &storage.Damage{Instance: dataflow, Coord: c, Detail: "the record that tells a dimension's length is missing"}
 	}
 	return rec.Extent, err
 }

@@ -39,7 +39,7 @@ type Worker struct {
 	stopping  chan struct{}
 	stopOnce  sync.Once
 	slots     sync.WaitGroup
-	slices    *slices
+	assembler
 }
 
 // New starts a worker. It ends with Close, or is cut short when ctx ends.
@@ -49,7 +49,7 @@ func New(ctx context.Context, cfg Config) (*Worker, error) {
 		commands:  make(chan RunJobs, cfg.Slots),
 		responses: make(chan JobsDone, cfg.Slots),
 		stopping:  make(chan struct{}),
-		slices:    newSlices(),
+		assembler: assembler{newSlices()},
 	}
 	w.ctx, w.cancel = context.WithCancelCause(ctx)
 	started := make(chan error)

@@ -32,7 +32,39 @@ func LoadFile(path string, o LoadOptions) (*spec.Pipeline, error) {
 			return nil, err
 		}
 	}
+	if o.Remember && len(o.Params) == 0 && o.ParamsFile == "" {
+		so.Params = remembered(src, path, o.State)
+	}
 	return spec.Load(src, so)
+}
+
+// remembered are the params of the run in a pipeline's state directory, if it
+// did not get to its end: what was asked for is part of the run.
+func remembered(src []byte, path, state string) map[string]string {
+	// Looking only: a param that must be given may be missing here.
+	p, err := spec.Load(src, spec.Options{File: path})
+	if err != nil {
+		return nil // Load will say what is wrong
+	}
+	dir, err := StateDirOf(p, Options{Dir: filepath.Dir(path), State: state})
+	if err != nil {
+		return nil
+	}
+	s, err := openFiles(dir)
+	if err != nil {
+		return nil // nothing there, or New will say what is wrong with it
+	}
+	defer s.Close()
+	if RunState(s.foot.State) == StateComplete || s.foot.Pipeline != p.Name {
+		return nil
+	}
+	asked := decodeAsked(s.foot.Asked).Params
+	for name := range asked {
+		if p.Param(name) == nil {
+			delete(asked, name) // the file has it no more
+		}
+	}
+	return asked
 }
 
 // fileDigests finds the files that a task depends on, below a folder.
@@ -62,6 +94,14 @@ func (d fileDigests) Digest(pattern string) ([]spec.Dep, error) {
 	}
 	sort.Slice(out, func(i, j int) bool { return out[i].Path < out[j].Path })
 	return out, nil
+}
+
+// ReadFile is spec.Files'.
+func (d fileDigests) ReadFile(path string) ([]byte, error) {
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(d.dir, path)
+	}
+	return os.ReadFile(path)
 }
 
 // escapeGlob makes of a folder's name a pattern that names just it.

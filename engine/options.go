@@ -9,19 +9,18 @@ import (
 
 // Options are what a run is asked for. The zero value runs everything.
 type Options struct {
-	Dir       string            // the pipeline file's folder; "": the current one
-	State     string            // the state directory; "": Dir/.operon/<pipeline>
-	Jobs      int               // jobs at once over all tasks; 0: the number of CPUs
-	KeepGoing bool              // a failed job stops only what depends on it
-	Until     []string          // run these tasks and what they need, nothing else; empty: all
-	Fresh     bool              // ignore everything that is there
-	Adopt     bool              // take over a state that another pipeline file left
-	Environ   []string          // what jobs inherit; nil: os.Environ()
-	MaxOutput int64             // bytes of output a job; 0: body.DefaultMaxOutput
-	LogLimit  int64             // bytes of standard error kept a job; 0: body.DefaultLogLimit
-	Params    map[string]string // what was given for this run, so that a run that was stopped is resumed with it
-	Build     string            // of the program, for the footprint
-	Socket    string            // where the program answers while the engine runs, for the owner file
+	Dir       string   // the pipeline file's folder; "": the current one
+	State     string   // the state directory; "": Dir/.operon/<pipeline>
+	Jobs      int      // jobs at once over all tasks; 0: the number of CPUs
+	KeepGoing bool     // a failed job stops only what depends on it
+	Until     []string // run these tasks and what they need, nothing else; empty: all
+	Fresh     bool     // ignore everything that is there
+	Adopt     bool     // take over a state that another pipeline file left
+	Environ   []string // what jobs inherit; nil: os.Environ()
+	MaxOutput int64    // bytes of output a job; 0: body.DefaultMaxOutput
+	LogLimit  int64    // bytes of standard error kept a job; 0: body.DefaultLogLimit
+	Build     string   // of the program, for the footprint
+	Socket    string   // where the program answers while the engine runs, for the owner file
 
 	// Events hears what happens, in order, from one goroutine at a time. It
 	// must return quickly: the loop waits for it.
@@ -42,4 +41,8 @@ type LoadOptions struct {
 	Params     map[string]string // name to text, as from -p
 	ParamsFile string            // a YAML or JSON file of the same; "" for none
 	LookupEnv  func(string) (string, bool)
+	// State is the state directory; "" is the pipeline's own. Remember takes the
+	// params of a run there that did not get to its end, if none are given.
+	State    string
+	Remember bool
 }

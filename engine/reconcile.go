@@ -1,7 +1,9 @@
 package engine
 
 import (
+	"cmp"
 	"slices"
+	"strings"
 
 	"operon/spec"
 	"operon/spec/value"
@@ -14,6 +16,7 @@ type oldFlow struct {
 	Fingerprint value.Digest
 	Dims        []string
 	Spawn       string
+	Fields      []spec.Field // of its fingerprint, as far as they were noted
 }
 
 // action is what becomes of a task's dataflow.
@@ -28,8 +31,9 @@ const (
 // decision is reconcile's word on one task.
 type decision struct {
 	Action action
-	Old    uint64 // keep and replace: the dataflow that is there
-	Reason string // the first rule that failed, for replace and create
+	Old    uint64         // keep and replace: the dataflow that is there
+	Reason string         // the first rule that failed, for replace and create
+	Cause  *spec.TaskSpec // the upstream task that is the reason, or nil
 }
 
 // facts are what reconcile knows beyond the pipeline and what is there.
@@ -42,7 +46,7 @@ type facts struct {
 // reconcile decides for every task, upstream first, whether its dataflow is
 // kept. It returns the decisions in file order, and the dataflows that no task
 // has any more.
-func reconcile(p *spec.Pipeline, f facts) (decisions []decision, orphans []uint64) {
+func reconcile(p *spec.Pipeline, f facts) (decisions []decision, orphans []oldFlow) {
 	decisions = make([]decision, len(p.Tasks))
 	used := map[uint64]bool{}
 	for _, t := range p.Topo {
@@ -52,10 +56,10 @@ func reconcile(p *spec.Pipeline, f facts) (decisions []decision, orphans []uint6
 	}
 	for _, o := range f.old {
 		if !used[o.ID] {
-			orphans = append(orphans, o.ID)
+			orphans = append(orphans, o)
 		}
 	}
-	slices.Sort(orphans)
+	slices.SortFunc(orphans, func(a, b oldFlow) int { return cmp.Compare(a.ID, b.ID) })
 	return decisions, orphans
 }
 
@@ -75,17 +79,45 @@ func decide(t *spec.TaskSpec, f facts, above []decision) decision {
 	case !slices.Equal(old.Dims, t.ContextNames()) || old.Spawn != spawn:
 		return replace("its dimensions changed")
 	case old.Fingerprint != t.Fingerprint:
-		return replace("its definition changed")
+		return replace(explainFields(old.Fields, t.Fields))
 	case f.newRun && !t.Cache:
 		return replace("cache: false runs again in every new run")
 	}
 	if same, isSource := f.content[t.Name]; isSource && !same {
-		return replace("its source changed")
+		return replace("its source changed" + sourceName(t))
 	}
 	for _, up := range t.Upstream() {
 		if above[up.Index].Action != actionKeep {
-			return replace("task " + up.Name + " runs again")
+			return decision{Action: actionReplace, Old: old.ID, Reason: "it needs " + up.Name, Cause: up}
 		}
 	}
 	return decision{Action: actionKeep, Old: old.ID}
+}
+
+// sourceName says where a source looks.
+func sourceName(t *spec.TaskSpec) string {
+	switch src := t.Body.Source; {
+	case src == nil:
+		return ""
+	case src.Path != "":
+		return ": " + src.Path
+	case len(src.Globs) > 0:
+		return ": " + strings.Join(src.Globs, ", ")
+	}
+	return ""
+}
+
+// rootCause is the chain from a task to the reason at its end, such as
+// "count ← lines: its source changed: data.txt".
+func rootCause(t *spec.TaskSpec, decisions []decision) string {
+	var chain []string
+	for t != nil {
+		d := decisions[t.Index]
+		if d.Cause == nil {
+			return strings.Join(append(chain, t.Name+": "+d.Reason), " ← ")
+		}
+		chain = append(chain, t.Name)
+		t = d.Cause
+	}
+	return strings.Join(chain, " ← ")
 }

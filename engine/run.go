@@ -16,19 +16,14 @@ import (
 	"operon/engine/worker"
 	"operon/meta"
 	"operon/spec"
-	"operon/spec/value"
 	"operon/storage"
 )
 
 // plan is what a run starts from: for each task its dataflow, kept or new.
 type plan struct {
-	foot      meta.Footprint
-	decisions []decision
-	ids       []uint64 // of each task
-	orphans   []uint64
-	content   []value.Digest            // of each source task: what it looks at now
-	memo      map[value.Digest][]uint64 // by fingerprint: the dataflows that hold results
-	newRun    bool
+	*survey
+	foot meta.Footprint
+	ids  []uint64 // of each task
 }
 
 // Run runs the pipeline to its end, and returns after everything it started has
@@ -83,30 +78,16 @@ func (e *Engine) endStrays(ctx context.Context) error {
 }
 
 // plan decides what is kept of what is there.
-func (e *Engine) plan(ctx context.Context) (*plan, error) {
-	p := e.p
-	pl := &plan{ids: make([]uint64, len(p.Tasks)), content: make([]value.Digest, len(p.Tasks))}
-	f := facts{old: map[string]oldFlow{}, content: map[string]bool{}}
-	last := RunState(e.stores.last.State)
-	pl.newRun = !e.stores.found || last == StateComplete
-	f.newRun = pl.newRun
-	for _, t := range p.Tasks {
-		if t.Body.Kind != spec.BodySource {
-			continue
-		}
-		digest, err := body.SourceKey(ctx, e.bodies, t)
-		if err != nil {
-			// A source that can't be read is the job's failure, not the run's.
-			digest = value.Digest{1}
-		}
-		pl.content[t.Index] = digest
-	}
-	err := e.stores.data.View(func(r *storage.Reader) error { return e.lookAt(r, &f, pl) })
+func (e *Engine) plan(ctx context.Context) (pl *plan, err error) {
+	pl = &plan{ids: make([]uint64, len(e.p.Tasks))}
+	err = e.stores.data.View(func(r *storage.Reader) error {
+		pl.survey, err = look(ctx, e.p, e.bodies, r, e.stores.last, e.stores.found)
+		return err
+	})
 	if err != nil {
 		return nil, stateError(e.dir, "read what is there", err)
 	}
-	pl.decisions, pl.orphans = reconcile(p, f)
-	for _, t := range p.Tasks {
+	for _, t := range e.p.Tasks {
 		if d := pl.decisions[t.Index]; d.Action == actionKeep {
 			pl.ids[t.Index] = d.Old
 		} else {
@@ -114,42 +95,23 @@ func (e *Engine) plan(ctx context.Context) (*plan, error) {
 		}
 	}
 	pl.foot = e.footprint(pl)
+	e.sayWhy(pl)
 	return pl, nil
 }
 
-// lookAt collects the dataflows that are there, and which sources look at what
-// they did.
-func (e *Engine) lookAt(r *storage.Reader, f *facts, pl *plan) error {
-	headers, err := r.Headers()
-	if err != nil {
-		return err
-	}
-	pl.memo = map[value.Digest][]uint64{}
-	for _, h := range headers {
-		if h.State != storage.Released {
-			pl.memo[h.Fingerprint] = append(pl.memo[h.Fingerprint], h.ID)
-		}
-		if h.State != storage.Current {
-			continue
-		}
-		f.old[h.Task] = oldFlow{ID: h.ID, Task: h.Task, Fingerprint: h.Fingerprint, Dims: h.Dims, Spawn: h.Spawn}
-	}
+// sayWhy logs for each task why it runs.
+func (e *Engine) sayWhy(pl *plan) {
 	for _, t := range e.p.Tasks {
-		old, there := f.old[t.Name]
-		if t.Body.Kind != spec.BodySource || !there {
-			continue
+		switch pl.decisions[t.Index].Action {
+		case actionReplace:
+			e.log.Info("task runs again", "task", t.Name, "why", rootCause(t, pl.decisions))
+		case actionCreate:
+			e.log.Debug("task is new", "task", t.Name)
 		}
-		same := true
-		err := r.Records(old.ID, "", func(rec storage.Record) error {
-			same = same && rec.Key == spec.JobKey(t, nil, rec.Coord, pl.content[t.Index])
-			return nil
-		})
-		if err != nil {
-			return err
-		}
-		f.content[t.Name] = same
 	}
-	return nil
+	for _, o := range pl.orphans {
+		e.log.Info("task is gone", "task", o.Task)
+	}
 }
 
 // footprint is what the run writes of itself at its start.
@@ -157,14 +119,32 @@ func (e *Engine) footprint(pl *plan) meta.Footprint {
 	last := e.stores.last
 	foot := meta.Footprint{
 		Format: formatVersion, RunID: last.RunID, State: string(StateRunning),
-		Asked: asked{Params: e.o.Params, Until: e.o.Until}.encode(),
-		File:  filepath.Base(e.p.File), Pipeline: e.p.Name, Source: e.p.Source, Build: e.o.Build,
+		Asked: e.asked(pl).encode(),
+		File:  filepath.Base(e.p.File), Pipeline: e.p.Name, Source: e.p.Snapshot(), Build: e.o.Build,
 		Started: last.Started, Updated: time.Now(),
 	}
 	if pl.newRun || foot.RunID == "" {
 		foot.RunID, foot.Started = uuid.NewString(), foot.Updated
 	}
 	return foot
+}
+
+// asked is what the run was asked for, with what a later one needs to say why it
+// runs something again.
+func (e *Engine) asked(pl *plan) asked {
+	a := asked{Params: map[string]string{}, Until: e.o.Until, Fields: map[string][]spec.Field{}, Reasons: map[string]string{}, Began: time.Now()}
+	for _, param := range e.p.Params {
+		if param.Given && !param.Secret {
+			a.Params[param.Name] = param.Text()
+		}
+	}
+	for _, t := range e.p.Tasks {
+		a.Fields[t.Name] = t.Fields
+		if pl.decisions[t.Index].Action != actionKeep {
+			a.Reasons[t.Name] = rootCause(t, pl.decisions)
+		}
+	}
+	return a
 }
 
 // nothingToDo is the summary of a run that finds everything done, or nil.
@@ -336,9 +316,10 @@ func (e *Engine) begin(l *loop, pl *plan, r *restored) {
 		m.Reset()
 	}
 	footprints(pl.foot, l.data, m)
-	for _, id := range pl.orphans {
-		l.data.SetState(id, storage.Retired)
-		m.DropDataflow(id)
+	for _, o := range pl.orphans {
+		l.data.SetState(o.ID, storage.Retired)
+		m.DropDataflow(o.ID)
+		e.pruneLogs(o.Task)
 	}
 	for _, t := range e.p.Tasks {
 		d := pl.decisions[t.Index]

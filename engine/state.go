@@ -60,6 +60,12 @@ type stores struct {
 type asked struct {
 	Params map[string]string `json:"params,omitempty"`
 	Until  []string          `json:"until,omitempty"`
+	// Fields are what each task's fingerprint covers, to say later how it
+	// differs; Reasons why each task's dataflow was made anew, of those that
+	// were; Began when the run, or this part of it, began.
+	Fields  map[string][]spec.Field `json:"fields,omitempty"`
+	Reasons map[string]string       `json:"reasons,omitempty"`
+	Began   time.Time               `json:"began"`
 }
 
 // openStores opens the stores of a state directory for an engine that holds its

@@ -26,7 +26,21 @@ type State struct {
 
 // OpenState opens a state directory for reading. Nothing there is ErrNoState;
 // an engine there is an *InUseError with its socket.
-func OpenState(dir string) (s *State, err error) {
+func OpenState(dir string) (*State, error) {
+	s, err := openFiles(dir)
+	if err != nil {
+		return nil, err
+	}
+	s.p, err = spec.Load(s.foot.Source, spec.Options{File: s.foot.File, Params: decodeAsked(s.foot.Asked).Params})
+	if err != nil {
+		err = &DamagedError{Path: filepath.Join(s.dir, meta.FileName), Detail: "the pipeline that ran cannot be read: " + err.Error(), Mend: "run the pipeline again"}
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+// openFiles opens a state directory for reading, whatever pipeline ran there.
+func openFiles(dir string) (s *State, err error) {
 	if dir, err = filepath.Abs(dir); err != nil {
 		return nil, &MachineError{Doing: "find the state directory", Err: err}
 	}
@@ -64,10 +78,6 @@ func (s *State) open() (err error) {
 	}
 	if !found {
 		return ErrNoState
-	}
-	s.p, err = spec.Load(s.foot.Source, spec.Options{File: s.foot.File, Params: decodeAsked(s.foot.Asked).Params})
-	if err != nil {
-		return &DamagedError{Path: filepath.Join(s.dir, meta.FileName), Detail: "the pipeline that ran cannot be read: " + err.Error(), Mend: "run the pipeline again"}
 	}
 	return nil
 }

@@ -118,6 +118,13 @@ func (l *loader) checkBody(d *draft) {
 		for i, item := range d.body.items {
 			l.mentionAll(d, item, d.Body.Argv[i], d.writesFiles())
 		}
+	case BodyWorker:
+		for i, item := range d.body.items {
+			l.mentionParams(d, item, d.Body.Argv[i])
+		}
+		l.mentionIndices(d)
+	case BodyFunc:
+		l.mentionIndices(d)
 	case BodyJQ:
 		l.checkJQ(d)
 	case BodySource:
@@ -126,11 +133,28 @@ func (l *loader) checkBody(d *draft) {
 	d.Mentions = sortedKeys(d.mentions)
 	l.checkOrder(d)
 	l.compileStdin(d)
+	l.checkSave(d)
+	l.checkSchema(d)
+	l.checkKey(d)
+}
+
+// isProcess reports whether each job is a process of its own.
+func (d *draft) isProcess() bool { return d.Body.Kind == BodyRun || d.Body.Kind == BodyExec }
+
+// mentionIndices counts as mentioned those dimensions of the context that no
+// input brings: a worker or function is given the index, and where it is all
+// that tells two jobs apart it will be looked at.
+func (l *loader) mentionIndices(d *draft) {
+	for _, dim := range d.Context {
+		if !slices.ContainsFunc(d.In, func(in *Input) bool { return slices.Contains(in.Free, dim) }) {
+			d.mentions[dim.Name] = true
+		}
+	}
 }
 
 // checkFormat checks that the output's form fits what the task returns.
 func (l *loader) checkFormat(d *draft) {
-	if d.Body.Kind != BodyRun && d.Body.Kind != BodyExec {
+	if !d.isProcess() {
 		d.Format = "" // the body returns values, not bytes
 		return
 	}
@@ -161,7 +185,7 @@ func (l *loader) checkFormat(d *draft) {
 // checkFileName checks `file`, which names the file or says which files to take.
 func (l *loader) checkFileName(d *draft) {
 	n := d.file
-	if n == nil || d.Body.Kind != BodyRun && d.Body.Kind != BodyExec {
+	if n == nil || !d.isProcess() {
 		return
 	}
 	switch d.Format {
@@ -203,6 +227,32 @@ func (l *loader) mentionAll(d *draft, n *node, t Template, out bool) {
 	l.warnBraces(n)
 }
 
+// mentionParams notes the params of a template of a worker, which is filled in
+// once for many jobs, and reports every other name.
+func (l *loader) mentionParams(d *draft, n *node, t Template) {
+	_, at := parseTemplate(n.text)
+	for i, p := range t {
+		switch {
+		case p.Name == "":
+		case l.pipeline.params[p.Name] != nil:
+			d.mentions[p.Name] = true
+		case l.means(d, p.Name) != nil:
+			l.errorf(l.within(n, at[i], at[i]+len(p.Name)+2), "unknown-name", "the worker finds it in each request", "a worker serves many jobs: `%s` is not known when it starts", p.Name)
+		default:
+			l.unknownName(n, p.Name, at[i], l.paramNames())
+		}
+	}
+	l.warnBraces(n)
+}
+
+func (l *loader) paramNames() []string {
+	var names []string
+	for _, p := range l.pipeline.Params {
+		names = append(names, p.Name)
+	}
+	return names
+}
+
 func (l *loader) unknownName(n *node, name string, at int, known []string) {
 	mend := "write `{{" + name + "}}` for the word itself"
 	if near := l.nearest(name, known); near != "" {
@@ -223,12 +273,16 @@ func (l *loader) warnBraces(n *node) {
 // checkEnv checks the environment: the pipeline's may mention params, the task's
 // whatever its body may.
 func (l *loader) checkEnv(d *draft) {
-	if d.Body.Kind != BodyRun && d.Body.Kind != BodyExec {
+	if !d.isProcess() && d.Body.Kind != BodyWorker {
 		d.env = nil
 		return
 	}
 	for _, v := range d.env {
-		l.mentionAll(d, v.value, v.Value, d.writesFiles())
+		if d.Body.Kind == BodyWorker {
+			l.mentionParams(d, v.value, v.Value)
+		} else {
+			l.mentionAll(d, v.value, v.Value, d.writesFiles())
+		}
 		d.Env = append(d.Env, v.EnvVar)
 		l.checkHidden(d, v)
 	}
@@ -257,10 +311,7 @@ func (l *loader) checkHidden(d *draft, v draftEnv) {
 
 // checkPipelineEnv checks the names that the pipeline's own environment mentions.
 func (l *loader) checkPipelineEnv() {
-	var params []string
-	for _, p := range l.pipeline.Params {
-		params = append(params, p.Name)
-	}
+	params := l.paramNames()
 	for _, v := range l.env {
 		_, at := parseTemplate(v.value.text)
 		for i, p := range v.Value {
@@ -314,7 +365,7 @@ func (l *loader) compileStdin(d *draft) {
 	switch {
 	case d.Body.Kind == BodyJQ:
 		d.Stdin.From = slices.Clone(d.In)
-	case d.Body.Kind == BodySource:
+	case !d.isProcess(): // a worker or function finds all of them in its request
 	case d.stdin == nil:
 		for _, in := range d.In {
 			if !d.mentions[in.Arg] {

@@ -21,16 +21,17 @@
 //	    out: Tally
 //	    run: sort | uniq -c
 //
-// The top of a file has pipeline (its name), description, params, env, defaults
-// and tasks. A task has out; in and for, its inputs and the dimensions of its
-// context; one body: run (a script), exec (an argv), jq (a filter) or source
-// (files, lines, records, values); and what goes with them: stdin, format, file,
-// pool, order, retry, timeout, grace, shell, env, workdir, deps, cache. The
-// tables in fields.go are the whole list.
+// The top of a file has pipeline (its name), description, params, env, defaults,
+// pools and tasks. A task has out; in and for, its inputs and the dimensions of
+// its context; one body: run (a script), exec (an argv), jq (a filter), worker (a
+// program that serves many jobs), source (files, lines, records, values) or func
+// (a Go function); and what goes with them: stdin, format, file, schema, key,
+// save, pool, order, cpus, mem, gpus, retry, timeout, grace, on_error, shell,
+// env, workdir, deps, keep, cache. The tables in fields.go are the whole list.
 //
 // Each input arrives once: by name if the body mentions it ($name in run and jq,
-// {name} in exec, env and file), else on standard input. Load finds the mentions
-// and compiles both.
+// {name} in exec, env and file), else on standard input; a worker and a function
+// get all of them by name. Load finds the mentions and compiles both.
 //
 // A pipeline that Load returns keeps these rules. (1) An entity has one
 // producer, a dimension one spawner. (2) Tasks do not wait for one another in a
@@ -59,9 +60,12 @@
 // own words may be mentioned by accident: a loop variable i of a script is the
 // dimension i, if the task iterates over one.
 //
-// The language is larger than what is read here: worker, func, schema, key, save,
-// keep, cpus, mem, gpus, on_error, pools, holes and secret are known, and
-// refused as "not there yet".
+// A worker and a function are given the whole coordinate, but only the indices
+// of dimensions that no input brings count as mentioned: the others are for logs.
+// The code of a function is not in any fingerprint.
+//
+// The value of a secret param is in Params for whoever runs the bodies. Source
+// may hold its default; what is kept or shown is Snapshot.
 //
 // Ranges count lines by LF alone, and columns in code points. An anchored value
 // is reported where it is written, not where an alias takes it.

@@ -25,7 +25,8 @@ const (
 // order. The digest is made of these and of nothing else, so the explanation of
 // a difference can't leave anything out. What is not here on purpose: the
 // task's name and place in the file, description, pool, order, retry, timeout,
-// grace and cache.
+// grace, resources, on_error, key, save, keep, cache, how many requests a worker
+// is given at once, and secret params.
 func fingerprintFields(p *Pipeline, t *TaskSpec) []Field {
 	fields := []Field{
 		{"kind", string(t.Body.Kind)},
@@ -34,11 +35,18 @@ func fingerprintFields(p *Pipeline, t *TaskSpec) []Field {
 		{"for", strings.Join(t.ContextNames(), ", ")},
 	}
 	fields = append(fields, inputFields(t)...)
-	if t.Body.Kind == BodyRun || t.Body.Kind == BodyExec {
+	switch t.Body.Kind {
+	case BodyRun, BodyExec:
 		fields = append(fields, processFields(p, t)...)
+	case BodyWorker:
+		fields = append(fields, Field{"workdir", cmp.Or(t.Workdir, ".")})
+		fields = append(fields, envFields(p, t)...)
+	}
+	if t.Schema != nil {
+		fields = append(fields, Field{"schema", string(t.Schema)})
 	}
 	for _, name := range t.Mentions { // sorted: the order of params in the file means nothing
-		if param := p.Param(name); param != nil {
+		if param := p.Param(name); param != nil && !param.Secret {
 			fields = append(fields, Field{"param " + name, string(param.Value.JSON)})
 		}
 	}
@@ -52,7 +60,7 @@ func fingerprintFields(p *Pipeline, t *TaskSpec) []Field {
 // the same.
 func bodyText(b *Body) string {
 	switch b.Kind {
-	case BodyExec:
+	case BodyExec, BodyWorker:
 		argv := make([]string, len(b.Argv))
 		for i, a := range b.Argv {
 			argv[i] = a.String()
@@ -60,6 +68,8 @@ func bodyText(b *Body) string {
 		return jsonList(argv)
 	case BodySource:
 		return sourceText(b.Source)
+	case BodyFunc:
+		return b.Func
 	}
 	return b.Script
 }
@@ -99,7 +109,11 @@ func outText(t *TaskSpec) string {
 func inputFields(t *TaskSpec) []Field {
 	var fields []Field
 	for _, in := range byArg(t.In) {
-		fields = append(fields, Field{"input " + in.Arg, in.String()})
+		ref := in.String()
+		if in.HolesNull {
+			ref += ", holes: null"
+		}
+		fields = append(fields, Field{"input " + in.Arg, ref})
 	}
 	return fields
 }

@@ -23,7 +23,7 @@ func FuzzLoad(f *testing.F) {
 		}
 	}
 	for _, src := range []string{
-		everything, paramPipeline, fingerprinted,
+		everything, paramPipeline, fingerprinted, bodies,
 		"? {a: b}\n: <<: *x\n", "pipeline: p\ntasks: {a: &a {<<: *a}}", "a: \"\\x41\\u00e9\\\n  x\"", "pipeline: \u2028p\u0085q\n", "\"pipeline\": !!str p\n\t\n", "- &a [*a]\n", "%YAML 1.1\n---\n", "a: |2-\n\n    x\n   y\n",
 		"pipeline: p\ntasks:\n  a:\n    out: A\n    jq: >-\n      .a\n\n      | b\n", "{pipeline: p, tasks: {a: {out: A<i>, run: \"$((i))\"}, b: {in: {x: 'A<i>'}, out: B, jq: \"$x | \\u0066oo\"}}}",
 	} {

@@ -47,50 +47,93 @@ func jqRefused(name string) string {
 	return ""
 }
 
-// checkJQ checks a filter and notes what it mentions.
+// filter is a jq filter of the document that is being compiled.
+type filter struct {
+	*loader
+	at *node
+	// use takes note of a variable that the filter does not define itself, and
+	// reports one that it can't have.
+	use func(name string)
+}
+
+// checkJQ checks a jq body and notes what it mentions.
 func (l *loader) checkJQ(d *draft) {
-	filter := d.Body.Script
-	if len(filter) > maxFilter {
-		l.errorf(d.body.at, "limit", "", "the filter is longer than 64 KiB")
+	f := filter{loader: l, at: d.body}
+	f.use = func(name string) {
+		if l.means(d, name) == nil || name == "out" {
+			f.unknown(name, l.variableMend(name, l.known(d, false)), "neither an argument nor a dimension of the task nor a param")
+			return
+		}
+		d.mentions[name] = true
+	}
+	f.check()
+}
+
+// checkKey checks the filter that labels a list's items.
+func (l *loader) checkKey(d *draft) {
+	if d.label == nil {
 		return
 	}
-	query, err := gojq.Parse(filter)
+	if d.out != nil && len(d.outRef.Dims) == 0 {
+		l.errorf(d.keys["key"].at, "key-single", "leave it out", "`key` labels the items of a list, and `%s` is one value", d.outRef.Entity)
+		return
+	}
+	f := filter{loader: l, at: d.label}
+	f.use = func(name string) {
+		f.unknown(name, "the item is `.`", "not known to `key`, which is given the item and nothing else")
+	}
+	f.check()
+	d.KeyFilter = d.label.text
+}
+
+func (f filter) unknown(name, mend, what string) {
+	at := wordAt(f.at.text, "$"+name)
+	f.errorf(f.within(f.at, at, at+len(name)+1), "unknown-name", mend, "`$%s` is %s", name, what)
+}
+
+func (f filter) check() {
+	text := f.at.text
+	if len(text) > maxFilter {
+		f.errorf(f.at.at, "limit", "", "the filter is longer than 64 KiB")
+		return
+	}
+	query, err := gojq.Parse(text)
 	if err != nil {
-		l.jqSyntax(d, err)
+		f.syntax(err)
 		return
 	}
 	if len(query.Imports) > 0 || query.Meta != nil {
-		l.errorf(d.body.at, "jq", "write what it takes from there into the filter", "a filter can't import modules")
+		f.errorf(f.at.at, "jq", "write what it takes from there into the filter", "a filter can't import modules")
 		return
 	}
 	refused := false
 	for _, name := range jqNames(query) {
 		if why := jqRefused(name); why != "" {
 			refused = true
-			l.errorf(l.within(d.body, wordAt(filter, name), wordAt(filter, name)+len(name)), "jq", "", "`%s` can't be used in a filter: %s", name, why)
+			f.errorf(f.within(f.at, wordAt(text, name), wordAt(text, name)+len(name)), "jq", "", "`%s` can't be used in a filter: %s", name, why)
 		}
 	}
 	if !refused {
-		l.compileJQ(d, query)
+		f.compile(query)
 	}
 }
 
-func (l *loader) jqSyntax(d *draft, err error) {
-	at, message := d.body.at, err.Error()
+func (f filter) syntax(err error) {
+	at, message := f.at.at, err.Error()
 	var syntax *gojq.ParseError
 	if errors.As(err, &syntax) {
-		end := min(syntax.Offset, len(d.body.text))
-		at = l.within(d.body, max(end-max(len(syntax.Token), 1), 0), end)
+		end := min(syntax.Offset, len(f.at.text))
+		at = f.within(f.at, max(end-max(len(syntax.Token), 1), 0), end)
 		if strings.HasSuffix(message, "EOF") {
 			message = "it ends too soon"
 		}
 	}
-	l.errorf(at, "jq", "", "the filter is not jq: %s", message)
+	f.errorf(at, "jq", "", "the filter is not jq: %s", message)
 }
 
-// compileJQ compiles the filter as the body will, and lets the compiler itself
-// tell which variables are free: it alone knows jq's scopes.
-func (l *loader) compileJQ(d *draft, query *gojq.Query) {
+// compile compiles the filter as it will be, and lets the compiler itself tell
+// which variables are free: it alone knows jq's scopes.
+func (f filter) compile(query *gojq.Query) {
 	var variables []string
 	for {
 		_, err := gojq.Compile(query, gojq.WithVariables(variables))
@@ -99,15 +142,10 @@ func (l *loader) compileJQ(d *draft, query *gojq.Query) {
 		}
 		name, free := strings.CutPrefix(err.Error(), "variable not defined: $")
 		if !free {
-			l.jqCompileError(d, err)
+			f.compileError(err)
 			return
 		}
-		if l.means(d, name) == nil || name == "out" {
-			at := wordAt(d.Body.Script, "$"+name)
-			l.errorf(l.within(d.body, at, at+len(name)+1), "unknown-name", l.variableMend(name, l.known(d, false)), "`$%s` is neither an argument nor a dimension of the task nor a param", name)
-		} else {
-			d.mentions[name] = true
-		}
+		f.use(name)
 		variables = append(variables, "$"+name)
 	}
 }
@@ -119,16 +157,16 @@ func (l *loader) variableMend(name string, known []string) string {
 	return ""
 }
 
-func (l *loader) jqCompileError(d *draft, err error) {
-	at, message, mend := d.body.at, err.Error(), ""
+func (f filter) compileError(err error) {
+	at, message, mend := f.at.at, err.Error(), ""
 	if name, found := strings.CutPrefix(message, "function not defined: "); found {
 		message = fmt.Sprintf("jq has no function `%s`", name)
 		name, _, _ = strings.Cut(name, "/")
-		start := wordAt(d.Body.Script, name)
-		at = l.within(d.body, start, start+len(name))
-		mend = l.didYouMean(name, jqFunctions())
+		start := wordAt(f.at.text, name)
+		at = f.within(f.at, start, start+len(name))
+		mend = f.didYouMean(name, jqFunctions())
 	}
-	l.errorf(at, "jq", mend, "%s", message)
+	f.errorf(at, "jq", mend, "%s", message)
 }
 
 // jqFunctions are the functions that a filter may use.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"operon/spec/value"
@@ -88,7 +89,12 @@ func (l *loader) readParam(p *Param, e entry) {
 		}
 		choices = l.readParamKeys(p, e.value)
 	}
-	if fallback != nil {
+	switch {
+	case fallback == nil:
+	case p.Secret:
+		p.HasDefault = true
+		l.secretDefault(p, fallback, choices)
+	default:
 		p.HasDefault = true
 		p.Value = l.nodeValue(l.report, p, fallback, "the default of")
 		l.checkChoice(p, choices, fallback)
@@ -103,6 +109,9 @@ func (l *loader) readParamKeys(p *Param, n *node) []value.Value {
 	}
 	if env := n.get("env"); env != nil {
 		p.EnvName = env.text
+	}
+	if secret := n.get("secret"); secret != nil {
+		p.Secret = secret.yes()
 	}
 	if d := n.get("description"); d != nil {
 		p.Description = d.text
@@ -121,15 +130,20 @@ func (l *loader) readParamKeys(p *Param, n *node) []value.Value {
 // overrideParam replaces the default by what the run gives.
 func (l *loader) overrideParam(p *Param, key *node, choices []value.Value) {
 	if raw, given := l.options.Params[p.Name]; given {
+		p.Given = true
 		l.textValue(p, key, raw, "-p "+p.Name, choices)
 		return
 	}
 	if n := l.options.ParamsFile.get(p.Name); n != nil {
+		p.Given = true
 		file := l.options.ParamsFile.report
 		before := len(file.errs)
 		p.Value = l.nodeValue(file, p, n, "the value of")
 		if len(file.errs) == before && !chosen(p.Value, choices) {
-			file.errorf(n.at, "param", didYouMean(p.Text(), p.Choices), "the param `%s` is one of %s", p.Name, list(p.Choices))
+			file.errorf(n.at, "param", p.suggest(p.Text()), "the param `%s` is one of %s", p.Name, list(p.Choices))
+		}
+		if p.Secret {
+			hideFound(file.errs[before:])
 		}
 		l.errs = append(l.errs, file.errs[before:]...)
 		file.errs = file.errs[:before]
@@ -157,15 +171,35 @@ func (l *loader) lookup(name string) (string, bool) {
 // textValue makes a param's value of raw text from outside the file.
 func (l *loader) textValue(p *Param, key *node, raw, from string, choices []value.Value) {
 	v, problem := p.Type.parse(raw)
+	shown := strconv.Quote(quotable(raw))
+	if p.Secret {
+		shown = "something else"
+	}
 	switch {
 	case problem != "":
-		l.errorf(key.at, "param", "", "%s is %q, but the param `%s` is %s", from, quotable(raw), p.Name, problem).Found = ""
+		l.errorf(key.at, "param", "", "%s is %s, but the param `%s` is %s", from, shown, p.Name, problem).Found = ""
 		return
 	case !chosen(v, choices):
-		l.errorf(key.at, "param", didYouMean(raw, p.Choices), "%s is %q, but the param `%s` is one of %s", from, quotable(raw), p.Name, list(p.Choices)).Found = ""
+		l.errorf(key.at, "param", p.suggest(raw), "%s is %s, but the param `%s` is one of %s", from, shown, p.Name, list(p.Choices)).Found = ""
 		return
 	}
 	p.Value = v
+}
+
+// suggest is the mend for a value that is none of the choices. Of a secret it
+// would tell what was given.
+func (p *Param) suggest(given string) string {
+	if p.Secret {
+		return ""
+	}
+	return didYouMean(given, p.Choices)
+}
+
+// hideFound takes the offending text out of errors.
+func hideFound(errs Errors) {
+	for _, e := range errs {
+		e.Found = ""
+	}
 }
 
 // parse reads raw text as a value of the type; problem says what it had to be.
@@ -230,7 +264,7 @@ func (l *loader) nodeValue(r *report, p *Param, n *node, what string) value.Valu
 
 func (l *loader) checkChoice(p *Param, choices []value.Value, n *node) {
 	if p.Value.Kind != 0 && !chosen(p.Value, choices) {
-		l.errorf(n.at, "param", didYouMean(p.Text(), p.Choices), "the default of the param `%s` is not one of its choices", p.Name)
+		l.errorf(n.at, "param", p.suggest(p.Text()), "the default of the param `%s` is not one of its choices", p.Name)
 	}
 }
 

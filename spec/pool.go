@@ -92,4 +92,3 @@ func (l *loader) readPool(d *draft, n *node) {
 	}
 	d.Pool.Size = size.whole()
 }
-

@@ -18,12 +18,12 @@ type shape struct {
 	object *table                           // the fixed keys of a mapping
 	// objectHas: of a mapping that may be both, the key by which it is object.
 	objectHas string
-	each   *shape                           // of the values of a mapping with free keys
-	key    func(string) *slip               // form of the free keys; nil: any
-	any    bool                             // any value at all
-	blank  bool                             // may be left empty: the empty text, or an empty mapping
-	json   map[string]any                   // JSON Schema of the scalar form
-	keys   string                           // pattern of the free keys, for the schema
+	each      *shape             // of the values of a mapping with free keys
+	key       func(string) *slip // form of the free keys; nil: any
+	any       bool               // any value at all
+	blank     bool               // may be left empty: the empty text, or an empty mapping
+	json      map[string]any     // JSON Schema of the scalar form
+	keys      string             // pattern of the free keys, for the schema
 }
 
 // slip is what is wrong with a scalar.

@@ -66,7 +66,7 @@ func (b *Batch) PutFootprint(p Footprint) {
 }
 
 // PutRecord puts the record of a job and its output, in the place of earlier
-// ones. Digest, Extent and Spawning are taken from the output. Without an
+// ones. Digest, Extent, Spawning and Hole are taken from the output. Without an
 // output (nil) the record is one whose values were released. What is put under
 // an instance that was dropped is ignored: a job may end after its dataflow did.
 //
@@ -75,13 +75,13 @@ func (b *Batch) PutRecord(inst uint64, r Record, o *Output) {
 	stored := &storedRecord{Record: r}
 	if o != nil {
 		stored.flags = o.flags()
-		stored.Digest, stored.Spawning, stored.Extent = o.digest, o.spawning, 0
-		if o.spawning {
+		stored.Digest, stored.Spawning, stored.Hole, stored.Extent = o.digest, o.spawning, o.hole, 0
+		if o.spawning && !o.hole {
 			stored.Extent = o.items
 		}
 		stored.inline, stored.chunks = o.inline, uint32(len(o.chunks))
-	} else if r.Spawning {
-		stored.flags = flagSpawning
+	} else {
+		stored.flags = releasedFlags(r)
 	}
 	b.ops = append(b.ops, op{kind: opRecord, inst: inst, coord: r.Coord, record: stored, output: o})
 }

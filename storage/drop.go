@@ -193,7 +193,7 @@ func (w *txWriter) releaseStep(inst uint64, after []byte) (last []byte, err erro
 		if err := w.uncount(inst, &r); err != nil {
 			return nil, err
 		}
-		r.flags &= flagSpawning
+		r.flags &= flagSpawning | flagHole
 		r.inline, r.chunks = nil, 0
 		changes = append(changes, change{last, boltfile.Seal(name, k, appendRecord(nil, &r))})
 	}

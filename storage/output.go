@@ -28,6 +28,7 @@ type Output struct {
 	digest   value.Digest
 	items    uint32
 	spawning bool
+	hole     bool
 	inline   []byte  // the items, if they lie in the record
 	chunks   []chunk // else
 	blobs    []blobID
@@ -97,6 +98,16 @@ func (s *Store) Prepare(items []value.Value, spawning bool) (*Output, error) {
 	return o, nil
 }
 
+// PrepareHole makes the Output of a job that has no value, with the reason.
+func (s *Store) PrepareHole(reason string, spawning bool) *Output {
+	v := value.NewHole(reason)
+	p := packer{}
+	p.add(&item{kind: itemHole, text: v.JSON})
+	o := &Output{store: s, spawning: spawning, hole: true, items: 1, digest: DigestOf([]value.Value{v})}
+	o.pack(&p)
+	return o
+}
+
 // pack keeps a small output for its record, and any other as chunks.
 func (o *Output) pack(p *packer) {
 	if len(p.chunks) == 0 && len(p.data) <= recordLimit {
@@ -144,6 +155,9 @@ func (o *Output) hold(id blobID, size int64) {
 func (o *Output) flags() (flags byte) {
 	if o.spawning {
 		flags |= flagSpawning
+	}
+	if o.hole {
+		flags |= flagHole
 	}
 	if o.inline != nil {
 		flags |= flagInlined

@@ -15,6 +15,7 @@ type Record struct {
 	Digest   value.Digest // of the output; see Output.Digest
 	Extent   uint32       // number of items, of a job that spawns a dimension
 	Spawning bool
+	Hole     bool // it has no value: its one item is a hole, and its list has no items
 	Attempts uint32
 	Start    int64 // Unix time in nanoseconds
 	End      int64 // Unix time in nanoseconds
@@ -46,7 +47,8 @@ const (
 	flagInlined  // the items follow
 	flagChunked  // the items lie in chunks
 	flagBlobs    // an item names a blob
-	flagsKnown   = flagSpawning | flagInlined | flagChunked | flagBlobs
+	flagHole     // the one item is a hole, also of a job that spawns
+	flagsKnown   = flagSpawning | flagInlined | flagChunked | flagBlobs | flagHole
 )
 
 // storedRecord is a record with what the store knows of its output.
@@ -59,10 +61,21 @@ type storedRecord struct {
 
 // items is how many items the output has.
 func (r *storedRecord) items() uint32 {
-	if r.flags&flagSpawning != 0 {
+	if r.flags&flagSpawning != 0 && r.flags&flagHole == 0 {
 		return r.Extent
 	}
 	return 1
+}
+
+// releasedFlags are the flags of a record without values.
+func releasedFlags(r Record) (flags byte) {
+	if r.Spawning {
+		flags |= flagSpawning
+	}
+	if r.Hole {
+		flags |= flagHole
+	}
+	return flags
 }
 
 func (r *storedRecord) released() bool { return r.flags&(flagInlined|flagChunked) == 0 }
@@ -97,7 +110,7 @@ func decodeRecord(body []byte) (r storedRecord, ok bool) {
 	if r.flags&^flagsKnown != 0 || r.flags&flagInlined != 0 && r.flags&flagChunked != 0 || dims > coord.MaxDims {
 		return r, false
 	}
-	r.Spawning = r.flags&flagSpawning != 0
+	r.Spawning, r.Hole = r.flags&flagSpawning != 0, r.flags&flagHole != 0
 	r.Coord = coord.Coord(f.Take(4 * dims))
 	copy(r.Key[:], f.Take(len(r.Key)))
 	copy(r.Digest[:], f.Take(len(r.Digest)))

@@ -231,7 +231,7 @@ func (r *Reader) Output(inst uint64, job coord.Coord) (*Output, error) {
 	case rec.released() || r.store.pending.valuesGone(inst):
 		return nil, ErrReleased
 	}
-	o := &Output{store: r.store, digest: rec.Digest, items: rec.items(), spawning: rec.Spawning}
+	o := &Output{store: r.store, digest: rec.Digest, items: rec.items(), spawning: rec.Spawning, hole: rec.Hole}
 	o.pinned.Store(true)
 	if rec.flags&flagInlined != 0 {
 		o.inline = append([]byte{}, rec.inline...)

@@ -71,7 +71,7 @@ func machineFault(err error) bool {
 	if is[*engine.MachineError](err) || is[*engine.DamagedError](err) || errors.Is(err, fs.ErrPermission) {
 		return true
 	}
-	for _, fault := range []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS, syscall.EIO} {
+	for _, fault := range []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS, syscall.EFBIG, syscall.EIO} {
 		if errors.Is(err, fault) {
 			return true
 		}

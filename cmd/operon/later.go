@@ -7,7 +7,6 @@ package main
 var laterCommands = map[string]string{
 	"check-consistency": "a run resumes what it finds, and says so where it can't",
 	"rebuild":           "a run makes the metadata again by itself where it is missing",
-	"plan":              "a run does only what is needed, and says what it did",
 	"clean":             "remove the state directory to start over",
 	"serve":             "operon status --watch shows a run",
 }
@@ -15,7 +14,6 @@ var laterCommands = map[string]string{
 // laterFlags are not to be changed.
 var laterFlags = map[string]map[string]string{
 	"run": {
-		"n":                 "a run does only what is needed, and says what it did",
 		"workers":           "-j sets how many jobs run at once",
 		"redo":              "--fresh runs everything again",
 		"rebuild":           "a run makes the metadata again by itself where it is missing",

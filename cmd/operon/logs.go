@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -54,10 +55,15 @@ func (a *app) logsAction(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	return errors.Join(a.logs(c.Context, src, q), src.close())
+}
+
+// logs writes the logs that a query names, one after another.
+func (a *app) logs(ctx context.Context, src *source, q engine.LogQuery) error {
 	facts := term.Of(a.stdout, a.getenv)
 	out := bufio.NewWriterSize(a.results(), 64<<10)
 	first := true
-	err = src.Logs(c.Context, q, func(l engine.Log) error {
+	err := src.Logs(ctx, q, func(l engine.Log) error {
 		alone := q.Task != "" && len(q.At) == len(l.Dims)
 		if !alone {
 			if !first {
@@ -70,9 +76,6 @@ func (a *app) logsAction(c *cli.Context) error {
 	})
 	if flushErr := out.Flush(); err == nil {
 		err = flushErr
-	}
-	if closeErr := src.close(); err == nil {
-		err = closeErr
 	}
 	return err
 }

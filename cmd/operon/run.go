@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -34,6 +33,7 @@ func (a *app) runCommand() *cli.Command {
 			&cli.BoolFlag{Name: "keep-going", Aliases: []string{"k"}, Usage: "when a job fails, go on with what does not need it"},
 			&cli.StringSliceFlag{Name: "until", Usage: "run `TASK` and what it needs, nothing else; may be repeated"},
 			&cli.BoolFlag{Name: "fresh", Usage: "ignore everything that is there, and start over"},
+			&cli.BoolFlag{Name: "n", Aliases: []string{"dry-run"}, Usage: "say what would run and why, and run nothing: operon plan"},
 			&cli.BoolFlag{Name: "adopt", Usage: "take over the state of a pipeline file that was moved"},
 			stateFlag(),
 			&cli.StringFlag{Name: "ui", Value: "auto", Usage: "show the run as `MODE`: auto, plain, json or quiet"},
@@ -56,6 +56,9 @@ type job struct {
 }
 
 func (a *app) runAction(c *cli.Context) error {
+	if c.Bool("n") {
+		return a.planAction(c)
+	}
 	j, err := a.job(c)
 	if err != nil {
 		return err
@@ -102,12 +105,12 @@ func (a *app) job(c *cli.Context) (*job, error) {
 	if err != nil {
 		return nil, err
 	}
-	load := engine.LoadOptions{Params: params, ParamsFile: c.String("params"), LookupEnv: a.lookupEnv}
+	load := engine.LoadOptions{Params: params, ParamsFile: c.String("params"), LookupEnv: a.lookupEnv, State: c.String("state"), Remember: !c.Bool("fresh")}
 	if j.pipeline, err = engine.LoadFile(file, load); err != nil {
 		return nil, err
 	}
 	j.target = target{given: arg, file: file, asked: c.String("state")}
-	if j.options, err = runOptions(c, file, j.pipeline, params); err != nil {
+	if j.options, err = runOptions(c, file); err != nil {
 		return nil, err
 	}
 	if j.target.state, err = engine.StateDirOf(j.pipeline, j.options); err != nil {
@@ -118,11 +121,11 @@ func (a *app) job(c *cli.Context) (*job, error) {
 	return j, nil
 }
 
-func runOptions(c *cli.Context, file string, p *spec.Pipeline, params map[string]string) (engine.Options, error) {
+func runOptions(c *cli.Context, file string) (engine.Options, error) {
 	o := engine.Options{
 		Dir: filepath.Dir(file), State: c.String("state"), Jobs: c.Int("j"),
 		KeepGoing: c.Bool("keep-going"), Until: c.StringSlice("until"), Fresh: c.Bool("fresh"), Adopt: c.Bool("adopt"),
-		Params: given(p, params, c.String("params")), Build: version(),
+		Build: version(),
 	}
 	if c.IsSet("j") && o.Jobs < 1 {
 		return o, usagef("-j is a number of jobs from 1, not %d", o.Jobs)
@@ -158,35 +161,13 @@ func readParams(list []string) (map[string]string, error) {
 	return out, nil
 }
 
-// given is what this run was given for its params, so that it can be gone on
-// with: the effective values, not the text of a file that may change.
-func given(p *spec.Pipeline, params map[string]string, file string) map[string]string {
-	names := map[string]bool{}
-	for name := range params {
-		names[name] = true
-	}
-	if file != "" {
-		if text, err := os.ReadFile(file); err == nil {
-			if parsed, err := spec.ParseParams(text, file); err == nil {
-				for _, name := range parsed.Names() {
-					names[name] = true
-				}
-			}
-		}
-	}
-	out := map[string]string{}
-	for _, param := range p.Params {
-		if names[param.Name] {
-			out[param.Name] = param.Text()
-		}
-	}
-	return out
-}
-
 func (a *app) mode(ui string) (live.Mode, error) {
 	switch ui {
 	case "auto":
-		if term.Of(a.stderr, a.getenv).Live && a.logFormat != "json" {
+		switch {
+		case a.logFormat == "json":
+			return live.ModeJSON, nil
+		case term.Of(a.stderr, a.getenv).Live:
 			return live.ModeLive, nil
 		}
 		return live.ModePlain, nil

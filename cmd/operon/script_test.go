@@ -147,4 +147,3 @@ func killLoop(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	ts.Logf("killed %d times", killed)
 }
-

@@ -32,6 +32,7 @@ func (a *app) validateAction(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	load := engine.LoadOptions{Params: params, ParamsFile: c.String("params")}
 	files := c.Args().Slice()
 	if len(files) == 0 {
 		files = []string{""}
@@ -39,13 +40,8 @@ func (a *app) validateAction(c *cli.Context) error {
 	var all []diagfmt.Finding
 	var wrong spec.Errors
 	for _, given := range files {
-		file, err := pipelineFile(given)
+		file, p, errs, err := validate(given, load)
 		if err != nil {
-			return here(err)
-		}
-		p, err := engine.LoadFile(file, engine.LoadOptions{Params: params, ParamsFile: c.String("params")})
-		errs, isSpec := errors.AsType[spec.Errors](err)
-		if err != nil && !isSpec {
 			return err
 		}
 		wrong = append(wrong, errs...)
@@ -53,10 +49,10 @@ func (a *app) validateAction(c *cli.Context) error {
 		if p != nil {
 			warnings = p.Warnings
 		}
+		all = append(all, diagfmt.Findings(diagfmt.SeverityError, errs)...)
+		all = append(all, diagfmt.Findings(diagfmt.SeverityWarning, warnings)...)
 		if c.Bool("json") {
-			all = append(all, diagfmt.Findings(diagfmt.SeverityError, errs)...)
-			all = append(all, diagfmt.Findings(diagfmt.SeverityWarning, warnings)...)
-			continue
+			continue // all in one array
 		}
 		if err := a.validated(file, p, errs, warnings); err != nil {
 			return err
@@ -71,6 +67,19 @@ func (a *app) validateAction(c *cli.Context) error {
 		return told{wrong}
 	}
 	return nil
+}
+
+// validate loads one file: its pipeline, or what is wrong with it.
+func validate(given string, load engine.LoadOptions) (string, *spec.Pipeline, spec.Errors, error) {
+	file, err := pipelineFile(given)
+	if err != nil {
+		return "", nil, nil, here(err)
+	}
+	p, err := engine.LoadFile(file, load)
+	if errs, ok := errors.AsType[spec.Errors](err); ok {
+		return file, nil, errs, nil
+	}
+	return file, p, nil, err
 }
 
 // validated tells a person about one file.

@@ -150,3 +150,24 @@ func (t *Table) describe(tk *task, c coord.Coord) string {
 	at := strings.ReplaceAll(c.Format(tk.spec.ContextNames()), fmt.Sprint(unbound), "?")
 	return fmt.Sprintf("task %s at %q waits for %s", tk.spec.Name, at, strings.Join(why, ", "))
 }
+
+// Waiting counts a task's waiting tickets: those with every slot bound, and the
+// families that wait for a length.
+func (t *Table) Waiting(task int) (bound, families int64) {
+	tk := t.tasks[task]
+	if tk.counts.Waiting() == 0 {
+		return 0, 0
+	}
+	t.families(tk, func(c coord.Coord) {
+		for pos := range tk.ctx {
+			if c.At(pos) == unbound {
+				families++
+				return
+			}
+		}
+		if t.Status(task, c) == Waiting {
+			bound++
+		}
+	})
+	return bound, families
+}

@@ -78,7 +78,13 @@ func (s *simulation) restore(t *testing.T, c Changes) {
 			}
 			err := DecodeTickets(page.Number, page.Data, func(i uint32, status Status) error {
 				at := At(len(task.Context), page.Prefix, i)
-				runnable, err := s.table.OnJob(task.Index, at, lengths[fmt.Sprint(task.Index, at.Indices())])
+				var runnable []Range
+				var err error
+				if status == Hole {
+					runnable, err = s.table.OnHole(task.Index, at)
+				} else {
+					runnable, err = s.table.OnJob(task.Index, at, lengths[fmt.Sprint(task.Index, at.Indices())])
+				}
 				s.push(runnable)
 				return err
 			})

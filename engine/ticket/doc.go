@@ -33,6 +33,20 @@
 // step, promotion needs bound slots and known shapes, and an explosion counts
 // once for each reference that slices over it, for that reference alone.
 //
+// # Holes
+//
+// A hole is a job that ended without a value. It counts as one that is done, and
+// a spawning one has a list of no items: nothing iterates there. What differs is
+// what its value gives to others. A ticket takes a hole if a value that it takes
+// is one; if the list that a slice is was to come from a hole, so that there is
+// no list; and, unless the input says that holes are null, if an item of the
+// slice, or an inner list of it, is a hole. Lists are told from the walk over
+// the shape: where it meets the length of a hole's list, the hole stands in the
+// place of that list, and what lies under an empty outer one is never met.
+//
+// Such a ticket is promoted like any other, in a Range with Hole set: nothing
+// but OnHole may end it.
+//
 // # Caveats
 //
 // A Table is not safe for concurrent use; it has one owner. An event must be

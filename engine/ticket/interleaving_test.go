@@ -38,12 +38,14 @@ type explorer struct {
 	t       *testing.T
 	p       *spec.Pipeline
 	lengths reference.Lengths
+	fails   reference.Holes
 	seen    map[string]string // set of finished jobs -> image of the table
 	orders  int
 }
 
 func (e *explorer) visit(path []ticketAt) {
 	s := newSimulation(e.p, e.lengths, rules{})
+	s.fails = e.fails
 	for _, job := range path {
 		n := slices.Index(s.ready, job)
 		if n < 0 {
@@ -107,7 +109,7 @@ func (s *simulation) image() string {
 				}
 			})
 			for pins, share := range r.shares {
-				out = append(out, fmt.Sprint("share", i, r.index, pins.Indices(), share.done, share.quota, share.shaped, share.ready))
+				out = append(out, fmt.Sprint("share", i, r.index, pins.Indices(), share.done, share.quota, share.shaped, share.ready, share.holes))
 			}
 		}
 	}

@@ -9,11 +9,14 @@ import "operon/spec/coord"
 func (t *Table) promote(tk *task, prefix coord.Coord, lo, hi uint32) {
 	last := len(tk.ctx) - 1
 	var each []*ref // references that differ from index to index
+	hole := false
 	for _, r := range tk.refs {
 		if r.pinned(last) {
 			each = append(each, r)
 		} else if !t.satisfied(r, prefix, 0) {
 			return
+		} else {
+			hole = hole || t.givesHole(r, prefix, 0)
 		}
 	}
 	row := t.row(tk, prefix)
@@ -23,7 +26,7 @@ func (t *Table) promote(tk *task, prefix coord.Coord, lo, hi uint32) {
 		}
 		row.promoted.add(i)
 		tk.counts.Promoted++
-		t.emit(tk, prefix, i)
+		t.emit(tk, prefix, i, hole || t.anyGivesHole(each, prefix, i))
 	}
 }
 
@@ -50,14 +53,7 @@ func (t *Table) allSatisfied(refs []*ref, prefix coord.Coord, last uint32) bool 
 // last) takes through it.
 func (t *Table) satisfied(r *ref, prefix coord.Coord, last uint32) bool {
 	var buf [4 * coord.MaxDims]byte
-	pins := buf[:0]
-	for _, p := range r.pinsHere {
-		i := last
-		if 4*p < len(prefix) {
-			i = prefix.At(p)
-		}
-		pins = append(pins, byte(i>>24), byte(i>>16), byte(i>>8), byte(i))
-	}
+	pins := r.pins(buf[:0], prefix, last)
 	if r.shares == nil {
 		at, i := r.up.split(coord.Coord(pins))
 		row := r.up.rows[at]
@@ -67,6 +63,19 @@ func (t *Table) satisfied(r *ref, prefix coord.Coord, last uint32) bool {
 		return s.ready
 	}
 	return t.share(r, coord.Coord(pins)).ready
+}
+
+// pins appends the reference's pins of the ticket at (prefix, last), as a
+// coordinate.
+func (r *ref) pins(buf []byte, prefix coord.Coord, last uint32) []byte {
+	for _, p := range r.pinsHere {
+		i := last
+		if 4*p < len(prefix) {
+			i = prefix.At(p)
+		}
+		buf = append(buf, byte(i>>24), byte(i>>16), byte(i>>8), byte(i))
+	}
+	return buf
 }
 
 // promoteAgreeing tries every ticket of the reference's consumer that agrees
@@ -80,12 +89,12 @@ func (t *Table) promoteAgreeing(r *ref, pins coord.Coord) {
 }
 
 // emit puts one ticket out, in one range with its left neighbour if it can.
-func (t *Table) emit(tk *task, prefix coord.Coord, i uint32) {
+func (t *Table) emit(tk *task, prefix coord.Coord, i uint32, hole bool) {
 	if n := len(t.out) - 1; n >= 0 {
-		if o := &t.out[n]; o.Task == tk.index && o.Hi == i && o.Prefix == prefix {
+		if o := &t.out[n]; o.Task == tk.index && o.Hi == i && o.Hole == hole && o.Prefix == prefix {
 			o.Hi++
 			return
 		}
 	}
-	t.out = append(t.out, Range{Task: tk.index, Prefix: prefix, Lo: i, Hi: i + 1})
+	t.out = append(t.out, Range{Task: tk.index, Prefix: prefix, Lo: i, Hi: i + 1, Hole: hole})
 }

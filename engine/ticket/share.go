@@ -16,6 +16,7 @@ type share struct {
 	shaped bool // the walk has ended: every length that is needed is known
 	ready  bool // closed and shaped: said once
 	dirty  bool
+	holes  sliceHoles
 }
 
 func (s *share) closed() bool { return s.done >= s.quota }
@@ -73,6 +74,9 @@ func (t *Table) walk(s *share) {
 				t.watch[key] = append(t.watch[key], s)
 			}
 			return
+		}
+		if n == 0 {
+			s.noteList(t, level, at)
 		}
 		if level+1 < len(r.slice) && n > 0 {
 			s.index = append(s.index, 0)

@@ -23,7 +23,9 @@ type simulation struct {
 	p       *spec.Pipeline
 	table   *Table
 	lengths reference.Lengths
+	fails   reference.Holes // nil: no job
 	ready   []ticketAt
+	holed   map[ticketAt]bool // put out as holes
 	have    reference.Values
 	model   [][]coord.Coord // of each task: its tickets, unbound slots as such
 	done    []map[coord.Coord]bool
@@ -41,7 +43,7 @@ func load(t testing.TB, p reference.Pipeline) *spec.Pipeline {
 }
 
 func newSimulation(p *spec.Pipeline, lengths reference.Lengths, r rules) *simulation {
-	s := &simulation{p: p, lengths: lengths, have: reference.Values{}, known: map[string]uint32{}}
+	s := &simulation{p: p, lengths: lengths, have: reference.Values{}, known: map[string]uint32{}, holed: map[ticketAt]bool{}}
 	for _, t := range p.Tasks {
 		s.have[t.Out.Name] = map[coord.Coord]string{}
 		free := make([]uint32, len(t.Context))
@@ -60,7 +62,9 @@ func newSimulation(p *spec.Pipeline, lengths reference.Lengths, r rules) *simula
 func (s *simulation) push(runnable []Range) {
 	for _, r := range runnable {
 		for i := r.Lo; i < r.Hi; i++ {
-			s.ready = append(s.ready, ticketAt{r.Task, At(len(s.p.Tasks[r.Task].Context), r.Prefix, i)})
+			job := ticketAt{r.Task, At(len(s.p.Tasks[r.Task].Context), r.Prefix, i)}
+			s.ready = append(s.ready, job)
+			s.holed[job] = r.Hole
 		}
 	}
 }
@@ -79,6 +83,12 @@ func (s *simulation) finish(n int) (err error) {
 		return fmt.Errorf("task %s at %q ran twice", task.Name, job.c.Format(task.ContextNames()))
 	}
 	value := reference.Job(task, reference.Bind(task.Context, job.c), s.knownLengths, s.have)
+	if takes := value == reference.Hole; takes != s.holed[job] || takes != s.table.TakesHole(job.task, job.c) {
+		return fmt.Errorf("task %s at %q takes a hole: %v, and was put out as one: %v", task.Name, job.c.Format(task.ContextNames()), takes, s.holed[job])
+	}
+	if value == reference.Hole || s.fails != nil && s.fails(task.Name, job.c.Indices()) {
+		return s.hole(task, job)
+	}
 	extent := uint32(1)
 	if task.Spawn == nil {
 		s.have[task.Out.Name][job.c] = value
@@ -92,6 +102,26 @@ func (s *simulation) finish(n int) (err error) {
 	s.done[job.task][job.c] = true
 	s.jobs++
 	runnable, err := s.table.OnJob(job.task, job.c, extent)
+	s.push(runnable)
+	return err
+}
+
+// hole ends a job as a hole, and checks what the table says is the cause.
+func (s *simulation) hole(task *spec.TaskSpec, job ticketAt) error {
+	if s.holed[job] {
+		if _, err := s.table.OnJob(job.task, job.c, 1); err == nil {
+			return fmt.Errorf("task %s at %q takes a hole, and could be done", task.Name, job.c.Format(task.ContextNames()))
+		}
+	}
+	if n, at := s.table.Cause(job.task, job.c); s.fails != nil && !s.fails(s.p.Tasks[n].Name, at.Indices()) {
+		return fmt.Errorf("task %s at %q is a hole because of %s at %v, which did not fail", task.Name, job.c.Format(task.ContextNames()), s.p.Tasks[n].Name, at.Indices())
+	}
+	s.have[task.Out.Name][job.c] = reference.Hole
+	if task.Spawn != nil {
+		s.explode(task.Spawn, job.c, 0)
+	}
+	s.done[job.task][job.c] = true
+	runnable, err := s.table.OnHole(job.task, job.c)
 	s.push(runnable)
 	return err
 }
@@ -166,17 +196,29 @@ func (s *simulation) verify() error {
 	if !s.table.Complete() {
 		return fmt.Errorf("stuck: %s", s.table.Waits())
 	}
-	want := reference.Evaluate(s.p, s.lengths)
+	fails := s.fails
+	if fails == nil {
+		fails = func(string, []uint32) bool { return false }
+	}
+	want := reference.EvaluateHoles(s.p, s.lengths, fails)
+	holes := int64(0)
 	for _, t := range s.p.Tasks {
 		got := s.have[t.Out.Name]
 		if len(got) != len(want[t.Out.Name]) {
 			return fmt.Errorf("entity %s has %d values, want %d", t.Out.Name, len(got), len(want[t.Out.Name]))
 		}
+		holes += s.table.Counts(t.Index).Holes
 		for c, v := range want[t.Out.Name] {
+			if v == reference.Hole {
+				holes--
+			}
 			if got[c] != v {
 				return fmt.Errorf("entity %s at %q is %q, want %q", t.Out.Name, c.Format(t.Out.DimNames()), got[c], v)
 			}
 		}
+	}
+	if holes != 0 {
+		return fmt.Errorf("the table counts %d holes too many", holes)
 	}
 	return nil
 }

@@ -36,6 +36,9 @@ type Range struct {
 	Task   int // index of the task in its pipeline
 	Prefix coord.Coord
 	Lo, Hi uint32
+	// Hole says that the tickets take a hole: they are to become holes
+	// themselves (OnHole), and must not run.
+	Hole bool
 }
 
 // Len is the number of tickets.

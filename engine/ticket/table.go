@@ -13,6 +13,7 @@ type Table struct {
 	watch   map[extent][]*share
 	out     []Range // promoted by the event under way
 	dirty   dirty
+	holed   bool   // there are holes: without any, nobody need look for them
 	updates uint64 // share counters changed, for tests of cost
 	rules   rules
 }
@@ -54,6 +55,7 @@ type ref struct {
 	pinsUp, pinsHere []int
 	sliced           []bool     // of each of the producer's context dimensions
 	slice            []sliceDim // written order; empty: the reference slices nothing
+	holesNull        bool       // holes in the slice are passed on as nulls
 	shares           map[coord.Coord]*share
 }
 
@@ -120,7 +122,7 @@ func (t *Table) compileContext(tk *task) {
 }
 
 func (t *Table) compileRef(tk *task, index int, in *spec.Input) {
-	r := &ref{task: tk, index: index, up: t.tasks[in.Entity.Producer.Index]}
+	r := &ref{task: tk, index: index, up: t.tasks[in.Entity.Producer.Index], holesNull: in.HolesNull}
 	here := map[*spec.Dim]int{}
 	for i, d := range tk.spec.Context {
 		here[d] = i

@@ -16,19 +16,27 @@ func (t *Table) OnJob(task int, c coord.Coord, extent uint32) (runnable []Range,
 	if err != nil {
 		return nil, err
 	}
+	if t.holed && t.TakesHole(task, c) {
+		return nil, fmt.Errorf("ticket of task %s at %q: takes a hole, so that it can't have run", tk.spec.Name, c.Format(tk.spec.ContextNames()))
+	}
 	if tk.spec.Spawn != nil {
 		if err := t.OnResolution(tk.spec.Spawn.Index, c, extent); err != nil {
 			return nil, err
 		}
 	}
 	row.done.add(last)
+	tk.counts.Done++
+	t.ended(tk, row, last, c)
+	return t.take(), nil
+}
+
+// ended applies what the end of a job and a hole have in common.
+func (t *Table) ended(tk *task, row *row, last uint32, c coord.Coord) {
 	if row.failed.remove(last) {
 		tk.counts.Failed--
 	}
-	tk.counts.Done++
 	t.touchTicket(tk, row, last)
-	t.tellConsumers(tk, c)
-	return t.take(), nil
+	t.tellConsumers(tk, c, row.holes.has(last))
 }
 
 // OnFailed applies that the job at c failed for good: its ticket stays where it
@@ -71,8 +79,9 @@ func (t *Table) open(tk *task, c coord.Coord) (*row, uint32, error) {
 	return row, last, nil
 }
 
-// tellConsumers counts a finished job at every reference that takes its entity.
-func (t *Table) tellConsumers(tk *task, c coord.Coord) {
+// tellConsumers counts a finished job, or a hole, at every reference that takes
+// its entity.
+func (t *Table) tellConsumers(tk *task, c coord.Coord, hole bool) {
 	for _, r := range tk.consumers {
 		pins := c.Project(r.pinsUp)
 		if r.shares == nil {
@@ -81,6 +90,9 @@ func (t *Table) tellConsumers(tk *task, c coord.Coord) {
 		}
 		s := t.share(r, pins)
 		s.done++
+		if hole {
+			s.noteItem(tk, c)
+		}
 		t.updates++
 		t.touch(s)
 		t.settle(s)

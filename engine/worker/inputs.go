@@ -110,6 +110,9 @@ func (in *input) single(r *storage.Reader, c coord.Coord) (a assembled, err erro
 	if err != nil {
 		return a, err
 	}
+	if v.Kind == value.Hole {
+		return a, fmt.Errorf("this is a bug: it is a hole (%s), and a job that takes one does not run", v.Reason())
+	}
 	return assembled{arg: body.Arg{Value: v}, digest: v.Digest(), files: v.Kind == value.File}, nil
 }
 
@@ -160,10 +163,18 @@ func (in *input) sliced(r *storage.Reader, c coord.Coord) (a assembled, err erro
 // list appends one list of the given level, and all below it, to s.
 func (in *input) list(r *storage.Reader, n int, index []uint32, s *value.Slice) error {
 	l := in.slice[n]
-	extent, err := in.length(r, l, index)
+	dataflow, rec, err := in.length(r, l, index)
 	if err != nil {
 		return err
 	}
+	if rec.Hole {
+		s.Lens[n] = append(s.Lens[n], value.NoList)
+		return r.Values(dataflow, rec.Coord, 0, 1, func(_ uint32, v value.Value) error {
+			s.Items = append(s.Items, v)
+			return nil
+		})
+	}
+	extent := rec.Extent
 	s.Lens[n] = append(s.Lens[n], extent)
 	last := n == len(in.slice)-1
 	if last && in.ref.Entity.Producer.Spawn != nil {
@@ -194,18 +205,20 @@ func (in *input) list(r *storage.Reader, n int, index []uint32, s *value.Slice) 
 	return nil
 }
 
-func (in *input) length(r *storage.Reader, l level, index []uint32) (uint32, error) {
+// length is the record that tells a list's length, and the dataflow that it
+// lies in.
+func (in *input) length(r *storage.Reader, l level, index []uint32) (uint64, storage.Record, error) {
 	at := make([]uint32, len(l.prec))
 	for k, p := range l.prec {
 		at[k] = index[p]
 	}
 	dataflow, c, err := in.locate.find(l.spawner, coord.Of(at...))
 	if err != nil {
-		return 0, err
+		return 0, storage.Record{}, err
 	}
 	rec, ok, err := r.Record(dataflow, c)
 	if err == nil && !ok {
 		err = &storage.Damage{Instance: dataflow, Coord: c, Detail: "the record that tells a dimension's length is missing"}
 	}
-	return rec.Extent, err
+	return dataflow, rec, err
 }

@@ -115,7 +115,9 @@ func (m *Memo) lost(key value.Digest) {
 func (m *Memo) load(r *storage.Reader) error {
 	for _, id := range m.earlier {
 		err := r.Records(id, "", func(rec storage.Record) error {
-			m.places[memoKey(rec.Key[:16])] = place{id, rec.Coord}
+			if !rec.Hole {
+				m.places[memoKey(rec.Key[:16])] = place{id, rec.Coord}
+			}
 			return nil
 		})
 		var damage *storage.Damage

@@ -14,6 +14,7 @@ import (
 
 	"operon/engine/body"
 	"operon/spec"
+	"operon/spec/coord"
 	"operon/spec/value"
 	"operon/storage"
 )
@@ -293,12 +294,17 @@ func (s *slot) perform(d *Dataflow, job Job, key value.Digest, b *body.Job) Resu
 // LogName is the path of a job's log below the logs folder. It is unique to the
 // job and short enough for any file system.
 func LogName(t *spec.TaskSpec, job Job) string {
-	name := job.Coord.Format(t.ContextNames())
+	return LogNameOf(t.Name, t.ContextNames(), job.Coord)
+}
+
+// LogNameOf is LogName of the job at c of a task with these dimensions.
+func LogNameOf(task string, dims []string, c coord.Coord) string {
+	name := c.Format(dims)
 	if len(name) > 200 {
-		name = job.Coord.Format(make([]string, job.Coord.Len()))
+		name = c.Format(make([]string, c.Len()))
 	}
 	if name == "" {
 		name = "job"
 	}
-	return filepath.Join(t.Name, name+".log")
+	return filepath.Join(task, name+".log")
 }

@@ -11,11 +11,16 @@ import (
 type Slice struct {
 	// Lens holds the lengths of the lists, level by level, outermost first: a
 	// level's lists in the order in which they are met reading left to right.
-	// Lens[0] has one entry. The lists of the last level hold Items.
+	// Lens[0] has one entry. The lists of the last level hold Items. NoList
+	// instead of a length stands for a list that is not there: Items hold the
+	// hole that is in its place, and the levels below nothing of it.
 	Lens [][]uint32
 	// Items are the values, left to right.
 	Items []Value
 }
+
+// NoList is the length of a list that is a hole. No list is that long.
+const NoList = 1<<32 - 1
 
 // Depth is how deep the list nests, at least 1.
 func (s *Slice) Depth() int { return len(s.Lens) }
@@ -27,6 +32,11 @@ func (s *Slice) AppendJSON(b []byte, item func([]byte, Value) []byte) []byte {
 	list = func(level int) {
 		n := s.Lens[level][at[level]]
 		at[level]++
+		if n == NoList {
+			b = item(b, s.Items[at[len(s.Lens)]])
+			at[len(s.Lens)]++
+			return
+		}
 		b = append(b, '[')
 		for i := range n {
 			if i > 0 {

@@ -42,6 +42,8 @@ func TestSliceJSON(t *testing.T) {
 		{Slice{Lens: [][]uint32{{2}}, Items: []Value{num("1"), NewHole("no")}}, `[1,null]`},
 		{Slice{Lens: [][]uint32{{3}, {2, 0, 1}}, Items: []Value{num("1"), num("2"), num("3")}}, `[[1,2],[],[3]]`},
 		{Slice{Lens: [][]uint32{{1}, {2}, {0, 0}}}, `[[[],[]]]`},
+		{Slice{Lens: [][]uint32{{3}, {1, NoList, 2}}, Items: []Value{num("1"), NewHole("no"), NewHole("no"), num("3")}}, `[[1],null,[null,3]]`},
+		{Slice{Lens: [][]uint32{{2}, {NoList, 1}, {1}}, Items: []Value{NewHole("no"), num("1")}}, `[null,[[1]]]`},
 	} {
 		got := string(c.s.AppendJSON(nil, func(b []byte, v Value) []byte { return v.AppendJSON(b) }))
 		if got != c.want {
@@ -76,6 +78,8 @@ func TestIdentitiesDiffer(t *testing.T) {
 		"named":  one(FromFile(named)),
 		"[[],1]": sum(&Slice{Lens: [][]uint32{{2}, {0, 1}}, Items: []Value{FromJSON([]byte("1"))}}),
 		"[1,[]]": sum(&Slice{Lens: [][]uint32{{2}, {1, 0}}, Items: []Value{FromJSON([]byte("1"))}}),
+		"[_,1]":  sum(&Slice{Lens: [][]uint32{{2}, {NoList, 1}}, Items: []Value{NewHole("x"), FromJSON([]byte("1"))}}),
+		"[[_]1]": sum(&Slice{Lens: [][]uint32{{2}, {1, 1}}, Items: []Value{NewHole("x"), FromJSON([]byte("1"))}}),
 		"1,2":    sum(&Slice{Lens: [][]uint32{{2}}, Items: []Value{FromJSON([]byte("1")), FromJSON([]byte("2"))}}),
 		"12":     sum(&Slice{Lens: [][]uint32{{1}}, Items: []Value{FromJSON([]byte("12"))}}),
 	} {

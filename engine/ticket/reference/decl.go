@@ -16,8 +16,9 @@ type Decl struct {
 
 // Ref is one input: an entity and the dimensions it is sliced over.
 type Ref struct {
-	Entity string
-	Slice  []string
+	Entity    string
+	Slice     []string
+	HolesNull bool // of a slice: its holes are passed on as nulls
 }
 
 // Pipeline is a list of declarations; order has no meaning.
@@ -26,9 +27,9 @@ type Pipeline []Decl
 // Parse reads the notation of a pipeline on few lines, one declaration each:
 //
 //	A<i> = alpha()
-//	D = delta(A, B<j>, C) for i, k
+//	D = delta(A, B<j>, C<j>?) for i, k
 //
-// Blank lines are skipped. It panics on anything else: it is for literals.
+// A question mark says that the holes of a slice are passed on as nulls. Blank lines are skipped. It panics on anything else: it is for literals.
 func Parse(text string) Pipeline {
 	var p Pipeline
 	for line := range strings.SplitSeq(text, "\n") {
@@ -77,8 +78,9 @@ func parseDecl(line string) Decl {
 }
 
 func parseRef(text string) Ref {
-	name, dims, _ := strings.Cut(strings.TrimSpace(text), "<")
-	return Ref{Entity: strings.TrimSpace(name), Slice: fields(strings.TrimSuffix(strings.TrimSpace(dims), ">"))}
+	text, null := strings.CutSuffix(strings.TrimSpace(text), "?")
+	name, dims, _ := strings.Cut(text, "<")
+	return Ref{Entity: strings.TrimSpace(name), Slice: fields(strings.TrimSuffix(strings.TrimSpace(dims), ">")), HolesNull: null}
 }
 
 func fields(text string) []string {
@@ -91,10 +93,14 @@ func (p Pipeline) YAML() string {
 	var b strings.Builder
 	b.WriteString("pipeline: reference\ntasks:\n")
 	for _, d := range p {
-		fmt.Fprintf(&b, "  %s:\n    out: %s\n", d.Task, Ref{d.Out, nonEmpty(d.Spawn)})
+		fmt.Fprintf(&b, "  %s:\n    out: %s\n", d.Task, Ref{Entity: d.Out, Slice: nonEmpty(d.Spawn)})
 		if len(d.In) > 0 {
 			b.WriteString("    in:\n")
 			for n, in := range d.In {
+				if in.HolesNull {
+					fmt.Fprintf(&b, "      arg%d: {from: \"%s\", holes: null}\n", n, in)
+					continue
+				}
 				fmt.Fprintf(&b, "      arg%d: %s\n", n, in)
 			}
 		}
@@ -131,9 +137,11 @@ func (p Pipeline) String() string {
 	for _, d := range p {
 		var in []string
 		for _, r := range d.In {
-			in = append(in, r.String())
+			if in = append(in, r.String()); r.HolesNull {
+				in[len(in)-1] += "?"
+			}
 		}
-		fmt.Fprintf(&b, "%s = %s(%s)", Ref{d.Out, nonEmpty(d.Spawn)}, d.Task, strings.Join(in, ", "))
+		fmt.Fprintf(&b, "%s = %s(%s)", Ref{Entity: d.Out, Slice: nonEmpty(d.Spawn)}, d.Task, strings.Join(in, ", "))
 		if len(d.For) > 0 {
 			fmt.Fprintf(&b, " for %s", strings.Join(d.For, ", "))
 		}

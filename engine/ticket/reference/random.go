@@ -10,6 +10,7 @@ import (
 type Limits struct {
 	Tasks   int  // at most
 	Dims    int  // at most
+	Holes   bool // some slices pass holes on as nulls
 	Crossed bool // begin with the crossed shape, which needs seven tasks and three dimensions
 }
 
@@ -128,7 +129,8 @@ func (g *generator) ref() Ref {
 		slices.Sort(next) // for determinism
 		order = append(order, next[g.rng.IntN(len(next))])
 	}
-	return Ref{entity, order}
+	null := g.limits.Holes && len(order) > 0 && g.rng.IntN(2) == 0
+	return Ref{Entity: entity, Slice: order, HolesNull: null}
 }
 
 func (g *generator) precedentsIn(x string, sliced map[string]bool, order []string) bool {

@@ -1,0 +1,94 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"path/filepath"
+	"text/tabwriter"
+
+	"github.com/urfave/cli/v2"
+
+	"operon/engine"
+)
+
+func (a *app) planCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "plan",
+		Usage:     "say what a run would do, and why",
+		ArgsUsage: "[FILE]",
+		Description: "Says for each task how many jobs would run, how many results are there already, and the\n" +
+			"first cause with the chain to its root. Runs no body and changes nothing.",
+		Flags: []cli.Flag{
+			&cli.StringSliceFlag{Name: "p", Usage: "set a param: `NAME=VALUE`; may be repeated"},
+			&cli.StringFlag{Name: "params", Usage: "read params from a YAML or JSON `FILE`"},
+			stateFlag(),
+			jsonFlag("write one line of JSON"),
+			logFormatFlag(),
+		},
+		Action: a.planAction,
+	}
+}
+
+func (a *app) planAction(c *cli.Context) error {
+	arg, err := atMostFile(c)
+	if err != nil {
+		return err
+	}
+	file, err := pipelineFile(arg)
+	if err != nil {
+		return here(err)
+	}
+	params, err := readParams(c.StringSlice("p"))
+	if err != nil {
+		return err
+	}
+	return a.plan(c, file, params)
+}
+
+// plan writes the plan of a run, for plan and for run -n.
+func (a *app) plan(c *cli.Context, file string, params map[string]string) error {
+	p, err := engine.LoadFile(file, engine.LoadOptions{
+		Params: params, ParamsFile: c.String("params"), LookupEnv: a.lookupEnv, State: c.String("state"),
+	})
+	if err != nil {
+		return err
+	}
+	plan, err := engine.PlanRun(c.Context, p, engine.Options{Dir: filepath.Dir(file), State: c.String("state")})
+	if err != nil {
+		return err
+	}
+	if c.Bool("json") {
+		return writeJSON(a.results(), plan)
+	}
+	return formatPlan(a.results(), plan)
+}
+
+// formatPlan writes a plan for a person: counts first, then the cause.
+func formatPlan(w io.Writer, p *engine.Plan) error {
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(table, "run\treuse\t  task\t  ")
+	for _, t := range p.Tasks {
+		run, reuse := "? ("+t.Size+")", ""
+		if t.Jobs != nil {
+			run, reuse = fmt.Sprint(t.Jobs.Run), fmt.Sprint(t.Jobs.Reuse)
+			if t.AtMost {
+				run = "≤ " + run
+			}
+		}
+		what := string(t.Action)
+		if t.Reason != "" {
+			what += ": " + t.Reason
+		}
+		fmt.Fprintf(table, "%s\t%s\t  %s\t\n", run, reuse, t.Task+"  "+what)
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	run, known := p.Run()
+	if !known {
+		_, err := fmt.Fprintf(w, "%d jobs would run, and more whose number is known only then\n", run)
+		return err
+	}
+	_, err := fmt.Fprintf(w, "%d jobs would run\n", run)
+	return err
+}

@@ -1,0 +1,82 @@
+package engine
+
+import (
+	"context"
+
+	"operon/engine/body"
+	"operon/meta"
+	"operon/spec"
+	"operon/spec/value"
+	"operon/storage"
+)
+
+// survey is what a run, or the plan of one, finds before it starts: what is
+// there, and what becomes of it.
+type survey struct {
+	newRun    bool
+	decisions []decision                // file order
+	orphans   []oldFlow                 // dataflows that no task has any more
+	content   []value.Digest            // of each source task: of what it looks at now
+	memo      map[value.Digest][]uint64 // by fingerprint: the dataflows that hold results
+}
+
+// look surveys a state for a pipeline. last is the footprint of the run that was
+// there last, found whether there was one.
+func look(ctx context.Context, p *spec.Pipeline, bodies *body.Config, r *storage.Reader, last meta.Footprint, found bool) (*survey, error) {
+	s := &survey{
+		newRun:  !found || RunState(last.State) == StateComplete,
+		content: make([]value.Digest, len(p.Tasks)),
+		memo:    map[value.Digest][]uint64{},
+	}
+	for _, t := range p.Tasks {
+		if t.Body.Kind != spec.BodySource {
+			continue
+		}
+		digest, err := body.SourceKey(ctx, bodies, t)
+		if err != nil {
+			// A source that can't be read is the job's failure, not the run's.
+			digest = value.Digest{1}
+		}
+		s.content[t.Index] = digest
+	}
+	f := facts{old: map[string]oldFlow{}, content: map[string]bool{}, newRun: s.newRun}
+	if err := s.lookAt(p, r, &f, decodeAsked(last.Asked).Fields); err != nil {
+		return nil, err
+	}
+	s.decisions, s.orphans = reconcile(p, f)
+	return s, nil
+}
+
+// lookAt collects the dataflows that are there, and which sources look at what
+// they did.
+func (s *survey) lookAt(p *spec.Pipeline, r *storage.Reader, f *facts, fields map[string][]spec.Field) error {
+	headers, err := r.Headers()
+	if err != nil {
+		return err
+	}
+	for _, h := range headers {
+		if h.State != storage.Released {
+			s.memo[h.Fingerprint] = append(s.memo[h.Fingerprint], h.ID)
+		}
+		if h.State != storage.Current {
+			continue
+		}
+		f.old[h.Task] = oldFlow{ID: h.ID, Task: h.Task, Fingerprint: h.Fingerprint, Dims: h.Dims, Spawn: h.Spawn, Fields: fields[h.Task]}
+	}
+	for _, t := range p.Tasks {
+		old, there := f.old[t.Name]
+		if t.Body.Kind != spec.BodySource || !there {
+			continue
+		}
+		same := true
+		err := r.Records(old.ID, "", func(rec storage.Record) error {
+			same = same && rec.Key == spec.JobKey(t, nil, rec.Coord, s.content[t.Index])
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		f.content[t.Name] = same
+	}
+	return nil
+}

@@ -1,0 +1,69 @@
+package spec
+
+import (
+	"bytes"
+	"slices"
+
+	"gopkg.in/yaml.v3"
+
+	"operon/spec/value"
+)
+
+// secretDefault reads the default of a secret param, which the file itself
+// tells: Snapshot leaves it out, and a person should know. Who looks at a
+// snapshot finds null there, and so it is not read without an environment.
+func (l *loader) secretDefault(p *Param, n *node, choices []value.Value) {
+	if n.bad {
+		return
+	}
+	if n.kind != scalarNode || n.style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0 || n.plain && !l.text.has(n.at.start, n.text) {
+		l.errorf(n.at, "secret", "give it on one line, best not in the file at all", "the default of a secret param is one text on one line").Found = ""
+		return
+	}
+	l.pipeline.hidden = append(l.pipeline.hidden, n.at)
+	l.warnf(n.at, "secret", "leave the default out and say `env: "+envOf(p)+"`, or give it with -p", "the default of the secret param `%s` is for everybody to read who can read the file", p.Name).Found = ""
+	if l.options.LookupEnv == nil {
+		return
+	}
+	before := len(l.errs)
+	p.Value = l.nodeValue(l.report, p, n, "the default of")
+	l.checkChoice(p, choices, n)
+	hideFound(l.errs[before:])
+}
+
+func envOf(p *Param) string {
+	if p.EnvName != "" {
+		return p.EnvName
+	}
+	return "NAME"
+}
+
+// Secrets are the texts of the secret params' values, longest first: what must
+// not be shown. Those of one or two letters are left out; hiding them would hide
+// everything else.
+func (p *Pipeline) Secrets() []string {
+	var out []string
+	for _, param := range p.Params {
+		if text := param.Text(); param.Secret && len(text) > 2 {
+			out = append(out, text)
+		}
+	}
+	slices.SortFunc(out, func(a, b string) int { return len(b) - len(a) })
+	return out
+}
+
+// Snapshot is the file's bytes for keeping: the defaults of secret params are
+// written null.
+func (p *Pipeline) Snapshot() []byte {
+	if len(p.hidden) == 0 {
+		return p.Source
+	}
+	mark := len(p.Source) - len(bytes.TrimPrefix(p.Source, []byte("\ufeff")))
+	hidden := slices.Clone(p.hidden)
+	slices.SortFunc(hidden, func(a, b span) int { return b.start - a.start })
+	out := slices.Clone(p.Source)
+	for _, h := range hidden {
+		out = slices.Replace(out, mark+h.start, mark+h.end, []byte("null")...)
+	}
+	return out
+}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"operon/engine/worker"
+	"operon/spec"
 	"operon/spec/coord"
 	"operon/spec/value"
 	"operon/storage"
@@ -142,17 +143,25 @@ func (l *loop) failed(f *flow, r *worker.Result) {
 	}
 }
 
-// gaveUp applies that a job has failed for good.
+// gaveUp applies that a job has failed for good: its value is a hole, or what
+// needs it is blocked.
 func (l *loop) gaveUp(f *flow, r *worker.Result) {
-	if err := l.table.OnFailed(f.task.Index, r.Job.Coord); err != nil {
-		l.fault(fmt.Errorf("this is a bug: %w", err))
-		return
-	}
+	policy := onError(f.task.OnError, l.keepGoing)
 	failed := l.describe(f, r)
-	l.data.PutFailure(f.id, failureRecord(r))
-	l.puts++
+	if policy == spec.OnErrorHole {
+		failed.Hole = true
+		l.hole(f, holeRecord(r), failed.reason())
+	} else {
+		if err := l.table.OnFailed(f.task.Index, r.Job.Coord); err != nil {
+			l.fault(fmt.Errorf("this is a bug: %w", err))
+			return
+		}
+		l.data.PutFailure(f.id, failureRecord(r))
+		l.puts++
+	}
+	delete(f.attempts, r.Job.Coord)
 	l.failures.add(failed)
-	l.failing = l.failing || !l.keepGoing
+	l.failing = l.failing || stops(policy, l.failures.jobs, l.maxFailures)
 	l.say(Event{Kind: EventFailure, Failed: failed})
 }
 

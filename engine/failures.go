@@ -14,10 +14,12 @@ import (
 type failures struct {
 	groups []*FailureGroup // by first appearance
 	byKey  map[string]*FailureGroup
+	jobs   int64
 }
 
 func (f *failures) add(failed *Failed) {
 	cause := normalise(failed)
+	f.jobs++
 	key := failed.Task + "\x00" + failed.Kind + "\x00" + cause
 	if g := f.byKey[key]; g != nil {
 		g.Jobs++
@@ -26,7 +28,7 @@ func (f *failures) add(failed *Failed) {
 	if f.byKey == nil {
 		f.byKey = map[string]*FailureGroup{}
 	}
-	g := &FailureGroup{Task: failed.Task, Kind: failed.Kind, Cause: cause, Jobs: 1, Sample: *failed}
+	g := &FailureGroup{Task: failed.Task, Kind: failed.Kind, Cause: cause, Hole: failed.Hole, Jobs: 1, Sample: *failed}
 	f.byKey[key] = g
 	f.groups = append(f.groups, g)
 }

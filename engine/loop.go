@@ -36,16 +36,19 @@ type loop struct {
 	answers   []answer
 	claims    []claim
 
-	keepGoing bool
-	failing   bool  // a job has failed, and no new one may start
-	stopping  bool  // somebody asked for the end
-	killed    bool  // at once
-	sick      error // the machine's or the data's fault
-	runID     string
-	saidState RunState
-	failures  failures
-	lastTick  time.Time
-	logs      string
+	holed []ticket.Range // jobs that are to become holes
+
+	keepGoing   bool
+	maxFailures int64 // 0: any number
+	failing     bool  // jobs have failed, and no new one may start
+	stopping    bool  // somebody asked for the end
+	killed      bool  // at once
+	sick        error // the machine's or the data's fault
+	runID       string
+	saidState   RunState
+	failures    failures
+	lastTick    time.Time
+	logs        string
 }
 
 // batchJobs is how many jobs a batch holds.
@@ -64,6 +67,7 @@ func (l *loop) run(ctx context.Context, requests <-chan request) error {
 	defer timer.Stop()
 	l.data = &storage.Batch{}
 	for {
+		l.makeHoles()
 		l.commit(false) // first: a job that starts must find what it takes
 		l.dispatch()
 		l.answer()
@@ -103,7 +107,7 @@ func (l *loop) drain() {
 
 // ended reports whether nothing runs and nothing more is to start.
 func (l *loop) ended() bool {
-	if l.running > 0 {
+	if l.running > 0 || len(l.holed) > 0 && l.sick == nil {
 		return false
 	}
 	if l.halted() {
@@ -164,6 +168,10 @@ func (l *loop) dispatch() {
 func (l *loop) push(ranges []ticket.Range) {
 	for _, r := range ranges {
 		f := l.flows[r.Task]
+		if r.Hole {
+			l.pushHole(f, r)
+			continue
+		}
 		l.activate(f)
 		f.queue.push(r)
 		f.changed = true
@@ -186,6 +194,9 @@ func (l *loop) activate(f *flow) {
 
 // untilNext is how long the loop may wait with nothing happening.
 func (l *loop) untilNext() time.Duration {
+	if len(l.holed) > 0 && l.aheadJobs <= maxAhead {
+		return 0
+	}
 	wait := tellEvery
 	if len(l.timers) > 0 {
 		wait = min(wait, time.Until(l.timers[0].at))

@@ -9,18 +9,23 @@ import (
 
 // Options are what a run is asked for. The zero value runs everything.
 type Options struct {
-	Dir       string   // the pipeline file's folder; "": the current one
-	State     string   // the state directory; "": Dir/.operon/<pipeline>
-	Jobs      int      // jobs at once over all tasks; 0: the number of CPUs
-	KeepGoing bool     // a failed job stops only what depends on it
-	Until     []string // run these tasks and what they need, nothing else; empty: all
-	Fresh     bool     // ignore everything that is there
-	Adopt     bool     // take over a state that another pipeline file left
-	Environ   []string // what jobs inherit; nil: os.Environ()
-	MaxOutput int64    // bytes of output a job; 0: body.DefaultMaxOutput
-	LogLimit  int64    // bytes of standard error kept a job; 0: body.DefaultLogLimit
-	Build     string   // of the program, for the footprint
-	Socket    string   // where the program answers while the engine runs, for the owner file
+	Dir       string // the pipeline file's folder; "": the current one
+	State     string // the state directory; "": Dir/.operon/<pipeline>
+	Jobs      int    // jobs at once over all tasks; 0: the number of CPUs
+	KeepGoing bool   // a failed job stops only what depends on it
+	// MaxFailures is how many jobs may fail for good, holes too, before no new
+	// job starts. 0: any number; otherwise KeepGoing is implied.
+	MaxFailures int64
+	// RetryHoles drops the holes of earlier runs and what rests on them.
+	RetryHoles bool
+	Until      []string // run these tasks and what they need, nothing else; empty: all
+	Fresh      bool     // ignore everything that is there
+	Adopt      bool     // take over a state that another pipeline file left
+	Environ    []string // what jobs inherit; nil: os.Environ()
+	MaxOutput  int64    // bytes of output a job; 0: body.DefaultMaxOutput
+	LogLimit   int64    // bytes of standard error kept a job; 0: body.DefaultLogLimit
+	Build      string   // of the program, for the footprint
+	Socket     string   // where the program answers while the engine runs, for the owner file
 
 	// Events hears what happens, in order, from one goroutine at a time. It
 	// must return quickly: the loop waits for it.

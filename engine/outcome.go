@@ -33,6 +33,23 @@ func judge(r spec.Retry, f *body.Failure, attempt int, chance float64) (verdict,
 	return verdictRetry, delay(r, attempt, chance)
 }
 
+// onError is the policy for a job that has failed for good.
+func onError(said spec.OnError, keepGoing bool) spec.OnError {
+	switch {
+	case said == spec.OnErrorContinue || said == spec.OnErrorHole:
+		return said
+	case keepGoing:
+		return spec.OnErrorContinue
+	}
+	return spec.OnErrorStop
+}
+
+// stops reports whether no new job may start: failed are the jobs that failed
+// for good so far, most how many may, 0 for any number.
+func stops(policy spec.OnError, failed, most int64) bool {
+	return policy == spec.OnErrorStop || most > 0 && failed >= most
+}
+
 func retries(r spec.Retry, f *body.Failure) bool {
 	switch f.Kind {
 	case body.KindExit:

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
 
 	"operon/engine/ticket"
@@ -22,13 +23,14 @@ type restored struct {
 // finished is what is known of one task's finished jobs: each(fn) calls fn for
 // each, in coordinate order.
 type finished struct {
-	each func(fn func(c coord.Coord, extent uint32) error) error
+	each func(fn func(c coord.Coord, extent uint32, hole bool) error) error
 }
 
 // restore makes the ticket table anew by replay, upstream first, through the
 // transition function that made it in the first place. Records of jobs that
-// are not asked for, as after a list that became shorter, are dropped.
-func restore(p *spec.Pipeline, done []finished) (*restored, error) {
+// are not asked for, as after a list that became shorter, are dropped; with
+// retryHoles so are holes, and then what rests on them is not asked for.
+func restore(p *spec.Pipeline, done []finished, retryHoles bool) (*restored, error) {
 	r := &restored{failed: make([][]coord.Coord, len(p.Tasks)), dropped: make([][]coord.Coord, len(p.Tasks))}
 	var ranges []ticket.Range
 	r.table, ranges = ticket.New(p)
@@ -36,10 +38,10 @@ func restore(p *spec.Pipeline, done []finished) (*restored, error) {
 		if done[t.Index].each == nil {
 			continue
 		}
-		err := done[t.Index].each(func(c coord.Coord, extent uint32) error {
-			more, err := r.table.OnJob(t.Index, c, extent)
+		err := done[t.Index].each(func(c coord.Coord, extent uint32, hole bool) error {
+			more, err := replay(r.table, t.Index, c, extent, hole, retryHoles)
 			if err != nil {
-				if r.table.Status(t.Index, c) != ticket.Done {
+				if s := r.table.Status(t.Index, c); s != ticket.Done && s != ticket.Hole {
 					r.dropped[t.Index] = append(r.dropped[t.Index], c)
 				}
 				return nil
@@ -55,10 +57,24 @@ func restore(p *spec.Pipeline, done []finished) (*restored, error) {
 	return r, nil
 }
 
+// replay applies that a job had ended.
+func replay(t *ticket.Table, task int, c coord.Coord, extent uint32, hole, retryHoles bool) ([]ticket.Range, error) {
+	switch {
+	case hole && retryHoles:
+		return nil, errRetried
+	case hole:
+		return t.OnHole(task, c)
+	}
+	return t.OnJob(task, c, extent)
+}
+
+// errRetried says that a hole is to be tried again.
+var errRetried = errors.New("a hole that is tried again")
+
 // restoreFrom restores the tickets of the dataflows that ids names, 0 for none:
 // from the metadata, with what the data has beyond it; or, in a rebuild, from
 // the data's records alone.
-func restoreFrom(p *spec.Pipeline, ids []uint64, r *storage.Reader, m *meta.Reader, rebuild bool) (*restored, error) {
+func restoreFrom(p *spec.Pipeline, ids []uint64, r *storage.Reader, m *meta.Reader, rebuild, retryHoles bool) (*restored, error) {
 	done := make([]finished, len(p.Tasks))
 	failed := make([][]coord.Coord, len(p.Tasks))
 	adopted := int64(0)
@@ -83,7 +99,7 @@ func restoreFrom(p *spec.Pipeline, ids []uint64, r *storage.Reader, m *meta.Read
 			adopted += int64(len(beyond[id]))
 		}
 	}
-	out, err := restore(p, done)
+	out, err := restore(p, done, retryHoles)
 	if err != nil {
 		return nil, err
 	}
@@ -124,11 +140,11 @@ func stillQueued(t *ticket.Table, p *spec.Pipeline, ranges []ticket.Range) []tic
 			if t.Status(r.Task, ticket.At(dims, r.Prefix, i)) != ticket.Queued {
 				continue
 			}
-			if n := len(out) - 1; n >= 0 && out[n].Task == r.Task && out[n].Hi == i && out[n].Prefix == r.Prefix {
+			if n := len(out) - 1; n >= 0 && out[n].Task == r.Task && out[n].Hi == i && out[n].Hole == r.Hole && out[n].Prefix == r.Prefix {
 				out[n].Hi++
 				continue
 			}
-			out = append(out, ticket.Range{Task: r.Task, Prefix: r.Prefix, Lo: i, Hi: i + 1})
+			out = append(out, ticket.Range{Task: r.Task, Prefix: r.Prefix, Lo: i, Hi: i + 1, Hole: r.Hole})
 		}
 	}
 	return out
@@ -173,11 +189,15 @@ func fromPages(r *meta.Reader, id uint64, t *spec.TaskSpec, beyond []storage.Rec
 	if err != nil {
 		return finished{}, nil, err
 	}
-	each := func(fn func(c coord.Coord, extent uint32) error) error {
+	each := func(fn func(c coord.Coord, extent uint32, hole bool) error) error {
 		for _, pg := range all {
 			row := lengths[pg.prefix]
 			err := ticket.DecodeTickets(pg.number, pg.data, func(i uint32, s ticket.Status) error {
-				if s != ticket.Done {
+				switch s {
+				case ticket.Hole:
+					return fn(ticket.At(len(t.Context), pg.prefix, i), 0, true)
+				case ticket.Done:
+				default:
 					return nil
 				}
 				extent := uint32(1)
@@ -187,14 +207,14 @@ func fromPages(r *meta.Reader, id uint64, t *spec.TaskSpec, beyond []storage.Rec
 					}
 					extent = row[i] - 1
 				}
-				return fn(ticket.At(len(t.Context), pg.prefix, i), extent)
+				return fn(ticket.At(len(t.Context), pg.prefix, i), extent, false)
 			})
 			if err != nil {
 				return err
 			}
 		}
 		for _, rec := range beyond {
-			if err := fn(rec.Coord, rec.Extent); err != nil {
+			if err := fn(rec.Coord, rec.Extent, rec.Hole); err != nil {
 				return err
 			}
 		}
@@ -205,7 +225,7 @@ func fromPages(r *meta.Reader, id uint64, t *spec.TaskSpec, beyond []storage.Rec
 
 // fromRecords reads a dataflow's finished jobs from the data itself.
 func fromRecords(r *storage.Reader, id uint64) finished {
-	return finished{func(fn func(c coord.Coord, extent uint32) error) error {
-		return r.Records(id, "", func(rec storage.Record) error { return fn(rec.Coord, rec.Extent) })
+	return finished{func(fn func(c coord.Coord, extent uint32, hole bool) error) error {
+		return r.Records(id, "", func(rec storage.Record) error { return fn(rec.Coord, rec.Extent, rec.Hole) })
 	}}
 }

@@ -35,6 +35,9 @@ func (e *Engine) Run(ctx context.Context) (*Summary, error) {
 	if err := e.endStrays(ctx); err != nil {
 		return nil, err
 	}
+	if e.o.RetryHoles {
+		e.stores.rebuild = true // what rests on them is found by replay
+	}
 	pl, err := e.plan(ctx)
 	if err != nil {
 		return nil, err
@@ -123,7 +126,9 @@ func (e *Engine) footprint(pl *plan) meta.Footprint {
 		File:  filepath.Base(e.p.File), Pipeline: e.p.Name, Source: e.p.Snapshot(), Build: e.o.Build,
 		Started: last.Started, Updated: time.Now(),
 	}
-	if pl.newRun || foot.RunID == "" {
+	// Where records are dropped that the metadata knows, another run id makes a
+	// crash in between look like what it is.
+	if pl.newRun || foot.RunID == "" || e.o.RetryHoles {
 		foot.RunID, foot.Started = uuid.NewString(), foot.Updated
 	}
 	return foot
@@ -213,7 +218,8 @@ func (e *Engine) slots() int {
 // the run begins.
 func (e *Engine) newLoop(pl *plan, w *worker.Worker) (*loop, error) {
 	l := &loop{
-		p: e.p, log: e.log, events: e.o.Events, worker: w, free: e.slots(), keepGoing: e.o.KeepGoing,
+		p: e.p, log: e.log, events: e.o.Events, worker: w, free: e.slots(),
+		keepGoing: e.o.KeepGoing || e.o.MaxFailures > 0, maxFailures: e.o.MaxFailures,
 		commits: newCommitter(e.stores.data, e.stores.meta), runID: pl.foot.RunID, logs: filepath.Join(e.dir, logsDir),
 		data: &storage.Batch{},
 	}
@@ -290,7 +296,7 @@ func (e *Engine) wanted() []bool {
 func (e *Engine) restoreTickets(pl *plan) (out *restored, err error) {
 	err = e.stores.data.View(func(r *storage.Reader) error {
 		return e.stores.meta.View(func(m *meta.Reader) error {
-			out, err = restoreFrom(e.p, pl.kept(), r, m, e.stores.rebuild)
+			out, err = restoreFrom(e.p, pl.kept(), r, m, e.stores.rebuild, e.o.RetryHoles)
 			return err
 		})
 	})

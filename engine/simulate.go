@@ -128,12 +128,33 @@ func (s *simulation) run(ctx context.Context) error {
 		s.queue = s.queue[1:]
 		for i := r.Lo; i < r.Hi; i++ {
 			c := ticket.At(len(s.p.Tasks[r.Task].Context), r.Prefix, i)
-			if err := s.job(r.Task, c); err != nil {
+			hole, err := s.hole(r.Task, c, r.Hole)
+			if err == nil && !hole {
+				err = s.job(r.Task, c)
+			}
+			if err != nil {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+// hole makes a hole of a job that takes one, or is one and stays.
+func (s *simulation) hole(task int, c coord.Coord, takes bool) (bool, error) {
+	if d := s.sv.decisions[task]; !takes && d.Action == actionKeep && s.r != nil {
+		rec, ok, err := s.r.Record(d.Old, c)
+		if err != nil {
+			return false, err
+		}
+		takes = ok && rec.Hole
+	}
+	if !takes {
+		return false, nil
+	}
+	more, err := s.table.OnHole(task, c)
+	s.queue = append(s.queue, more...)
+	return true, err
 }
 
 // job looks for the result of a job, and ends it if there is one.

@@ -84,6 +84,7 @@ type FailureGroup struct {
 	Task   string
 	Kind   string // see body.Kind
 	Cause  string // the message, numbers and names in it made alike
+	Hole   bool   // the jobs became holes
 	Jobs   int64
 	Sample Failed // the first of them
 }
@@ -100,6 +101,7 @@ type Failed struct {
 	Signal   string
 	Stderr   []byte // the last lines, at most 2 KiB
 	Log      string // path of the log, absolute; "" if the job wrote none
+	Hole     bool   // its value is a hole, and the run goes on
 }
 
 // Query names values of one entity.

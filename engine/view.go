@@ -130,7 +130,7 @@ func (s *State) count(st *Status) error {
 			for _, t := range s.p.Tasks {
 				ids[t.Index] = flows[t.Name].ID
 			}
-			res, err := restoreFrom(s.p, ids, r, m, m.Applied() > s.data.LastCommit())
+			res, err := restoreFrom(s.p, ids, r, m, m.Applied() > s.data.LastCommit(), false)
 			if err != nil {
 				return stateError(s.dir, "replay the finished jobs", err)
 			}

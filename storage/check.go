@@ -48,20 +48,23 @@ func (r *Reader) checkOutput(inst uint64, rec *storedRecord, out *Output, deep b
 		return ErrReleased
 	}
 	identity := newIdentity(int(rec.items()))
+	at := func(i uint32, err error) error {
+		var d *Damage
+		if errors.As(err, &d) {
+			return &Damage{Kind: d.Kind, Instance: inst, Coord: rec.Coord, Detail: fmt.Sprintf("item %d: %s", i, d.Detail)}
+		}
+		return err
+	}
 	err := r.items(inst, rec, out, func(i uint32, it *item) error {
 		if err := r.store.checkBlob(it, deep); err != nil {
-			var d *Damage
-			if errors.As(err, &d) {
-				return &Damage{Instance: inst, Coord: rec.Coord, Detail: fmt.Sprintf("item %d: %s", i, d.Detail)}
-			}
-			return err
+			return at(i, err)
 		}
 		if !deep {
 			return nil
 		}
 		v, err := r.store.value(it, false)
 		if err != nil {
-			return err
+			return at(i, err)
 		}
 		v.WriteIdentity(identity)
 		return nil
@@ -70,7 +73,7 @@ func (r *Reader) checkOutput(inst uint64, rec *storedRecord, out *Output, deep b
 		return err
 	}
 	if value.Digest(identity.Sum(nil)) != rec.Digest {
-		return &Damage{Instance: inst, Coord: rec.Coord, Detail: "the values do not have the digest that the record tells"}
+		return &Damage{Kind: DamagedValues, Instance: inst, Coord: rec.Coord, Detail: "the values do not have the digest that the record tells"}
 	}
 	return nil
 }
@@ -91,7 +94,7 @@ func (r *Reader) items(inst uint64, rec *storedRecord, out *Output, fn func(i ui
 		for ; i < n; i++ {
 			it, ok := view.item(i)
 			if !ok {
-				return &Damage{Instance: inst, Coord: rec.Coord, Detail: fmt.Sprintf("item %d makes no sense", i)}
+				return &Damage{Kind: DamagedValues, Instance: inst, Coord: rec.Coord, Detail: fmt.Sprintf("item %d makes no sense", i)}
 			}
 			if err := fn(i, &it); err != nil {
 				return err
@@ -103,7 +106,7 @@ func (r *Reader) items(inst uint64, rec *storedRecord, out *Output, fn func(i ui
 		}
 	}
 	if chunks != rec.chunks {
-		return &Damage{Instance: inst, Coord: rec.Coord, Detail: fmt.Sprintf("there are %d chunks of items, not %d", chunks, rec.chunks)}
+		return &Damage{Kind: DamagedValues, Instance: inst, Coord: rec.Coord, Detail: fmt.Sprintf("there are %d chunks of items, not %d", chunks, rec.chunks)}
 	}
 	return nil
 }
@@ -119,7 +122,7 @@ func (s *Store) checkBlob(it *item, deep bool) error {
 		return err
 	}
 	if got != size {
-		return &Damage{Detail: fmt.Sprintf("blob %s has %d bytes of %d", id.name(), got, size)}
+		return &Damage{Kind: DamagedBlob, Detail: fmt.Sprintf("blob %s has %d bytes of %d", id.name(), got, size)}
 	}
 	if !deep || it.kind == itemBlob { // value verifies the latter
 		return nil
@@ -134,7 +137,7 @@ func (s *Store) checkBlob(it *item, deep bool) error {
 		return fmt.Errorf("read blob: %w", err)
 	}
 	if value.Digest(h.Sum(nil)) != id.digest {
-		return &Damage{Detail: fmt.Sprintf("blob %s is not what was written", id.name())}
+		return &Damage{Kind: DamagedBlob, Detail: fmt.Sprintf("blob %s is not what was written", id.name())}
 	}
 	return nil
 }
@@ -144,7 +147,13 @@ func (s *Store) checkBlob(it *item, deep bool) error {
 // failures, lists of commits, jobs that a look-up would not find, numbers of
 // records and counts of blobs that are not true.
 func (r *Reader) Check(deep bool, fault func(*Damage) error) (Report, error) {
-	c := checker{r: r, deep: deep, fault: fault, named: map[blobID]int64{}}
+	return r.CheckEach(deep, func() error { return nil }, fault)
+}
+
+// CheckEach is Check, and calls each before it looks at a record, until that
+// returns an error.
+func (r *Reader) CheckEach(deep bool, each func() error, fault func(*Damage) error) (Report, error) {
+	c := checker{r: r, deep: deep, each: each, fault: fault, named: map[blobID]int64{}}
 	for _, part := range []func() error{c.headers, c.instances, c.lists, c.counts, c.files} {
 		if err := part(); err != nil {
 			return c.report, err
@@ -156,6 +165,7 @@ func (r *Reader) Check(deep bool, fault func(*Damage) error) (Report, error) {
 type checker struct {
 	r      *Reader
 	deep   bool
+	each   func() error
 	fault  func(*Damage) error
 	report Report
 	named  map[blobID]int64 // blobs that records name, and how many
@@ -243,6 +253,9 @@ func (c *checker) records(inst uint64, b *bolt.Bucket) error {
 		}
 	}
 	return c.r.eachRecord(inst, "", func(rec *storedRecord, out *Output, err error) error {
+		if err := c.each(); err != nil {
+			return err
+		}
 		if err != nil {
 			c.blind = true
 			return c.note(err)

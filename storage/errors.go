@@ -18,9 +18,27 @@ var (
 	ErrReadOnly = errors.New("store is open for reading only")
 )
 
+// DamageKind names what is damaged.
+type DamageKind uint8
+
+const (
+	DamagedStructure DamageKind = iota // keys, counts, lists: what the rest hangs on
+	DamagedFootprint
+	DamagedHeader  // of an instance
+	DamagedRecord  // of a job
+	DamagedValues  // of a job
+	DamagedBlob    // that a job's values name
+	MissingBlob    // the same
+	DamagedFailure // the record of a job's failure
+)
+
+// OfJob reports whether the damage is that of one job's result.
+func (k DamageKind) OfJob() bool { return k >= DamagedRecord && k <= MissingBlob }
+
 // Damage says that something stored is not what was written. Other records of
 // the store may well be whole.
 type Damage struct {
+	Kind     DamageKind
 	Instance uint64      // 0: of no instance
 	Coord    coord.Coord // of the job; "" also where it is not one job's
 	Detail   string

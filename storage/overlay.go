@@ -100,10 +100,10 @@ func (o *overlay) loadHeaders(tx *bolt.Tx) {
 				continue
 			}
 		}
-		o.broken[id] = &Damage{Instance: id, Detail: "its header cannot be read"}
+		o.broken[id] = &Damage{Kind: DamagedHeader, Instance: id, Detail: "its header cannot be read"}
 	}
 	if n != b.Sequence() && len(o.broken) == 0 {
-		o.broken[0] = &Damage{Detail: fmt.Sprintf("there are %d headers of %d", n, b.Sequence())}
+		o.broken[0] = &Damage{Kind: DamagedHeader, Detail: fmt.Sprintf("there are %d headers of %d", n, b.Sequence())}
 	}
 }
 
@@ -133,7 +133,7 @@ func (o *overlay) loadFootprint(tx *bolt.Tx) {
 	if v == nil {
 		// It may only seem that there is none: its key may be damaged.
 		if counted(b) > stateNumbers {
-			o.unread = &Damage{Detail: "the footprint is not found under its key"}
+			o.unread = &Damage{Kind: DamagedFootprint, Detail: "the footprint is not found under its key"}
 		}
 		return
 	}
@@ -145,7 +145,7 @@ func (o *overlay) loadFootprint(tx *bolt.Tx) {
 			return
 		}
 	}
-	o.unread = &Damage{Detail: "the footprint cannot be read"}
+	o.unread = &Damage{Kind: DamagedFootprint, Detail: "the footprint cannot be read"}
 }
 
 // add shows a batch to readers, and completes its state changes.

@@ -189,11 +189,11 @@ func (r *Reader) find(inst uint64, c coord.Coord) (*storedRecord, *Output, error
 func decodeStored(name, k, v []byte, inst uint64, c coord.Coord) (storedRecord, error) {
 	body, ok := boltfile.Unseal(name, k, v)
 	if !ok {
-		return storedRecord{}, &Damage{Instance: inst, Coord: c, Detail: "the checksum of its record is wrong"}
+		return storedRecord{}, &Damage{Kind: DamagedRecord, Instance: inst, Coord: c, Detail: "the checksum of its record is wrong"}
 	}
 	rec, ok := decodeRecord(body)
 	if !ok || rec.Coord != c {
-		return storedRecord{}, &Damage{Instance: inst, Coord: c, Detail: "its record makes no sense"}
+		return storedRecord{}, &Damage{Kind: DamagedRecord, Instance: inst, Coord: c, Detail: "its record makes no sense"}
 	}
 	return rec, nil
 }
@@ -363,7 +363,7 @@ func storedFailure(inst uint64, k, v []byte, c coord.Coord) (Failure, error) {
 			return f, nil
 		}
 	}
-	return Failure{}, &Damage{Instance: inst, Coord: c, Detail: "the record of its failure cannot be read"}
+	return Failure{}, &Damage{Kind: DamagedFailure, Instance: inst, Coord: c, Detail: "the record of its failure cannot be read"}
 }
 
 // Commits calls fn, for each commit after the given one that put records, with

@@ -205,7 +205,7 @@ func (s *Store) Close() error { return s.file.Close() }
 func (s *Store) blobExists(id blobID) (size int64, err error) {
 	info, err := os.Stat(s.blobs.path(id))
 	if errors.Is(err, fs.ErrNotExist) {
-		return 0, &Damage{Detail: fmt.Sprintf("blob %s is missing", id.name())}
+		return 0, &Damage{Kind: MissingBlob, Detail: fmt.Sprintf("blob %s is missing", id.name())}
 	}
 	if err != nil {
 		return 0, fmt.Errorf("look for blob: %w", err)

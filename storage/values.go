@@ -82,7 +82,7 @@ func inlineItems(inst uint64, rec *storedRecord, n uint32, fn func(i uint32, it 
 	for i := range n {
 		it := takeItem(f)
 		if !f.OK() || i == rec.items()-1 && f.More() {
-			return &Damage{Instance: inst, Coord: rec.Coord, Detail: fmt.Sprintf("item %d makes no sense", i)}
+			return &Damage{Kind: DamagedValues, Instance: inst, Coord: rec.Coord, Detail: fmt.Sprintf("item %d makes no sense", i)}
 		}
 		if err := fn(i, &it); err != nil {
 			return err
@@ -105,11 +105,11 @@ func (r *Reader) chunk(inst uint64, job coord.Coord, out *Output, i uint32) (*ch
 	k, v := f.seek(r.key)
 	last, ok := chunkOf(k, job)
 	if k == nil || !ok {
-		return nil, &Damage{Instance: inst, Coord: job, Detail: fmt.Sprintf("item %d is missing", i)}
+		return nil, &Damage{Kind: DamagedValues, Instance: inst, Coord: job, Detail: fmt.Sprintf("item %d is missing", i)}
 	}
 	body, ok := boltfile.Unseal(f.name, k, v)
 	if !ok {
-		return nil, &Damage{Instance: inst, Coord: job, Detail: fmt.Sprintf("the checksum of the items up to %d is wrong", last)}
+		return nil, &Damage{Kind: DamagedValues, Instance: inst, Coord: job, Detail: fmt.Sprintf("the checksum of the items up to %d is wrong", last)}
 	}
 	return r.keep(chunkCache{inst: inst, job: job, body: body, kept: true}, last, i)
 }
@@ -133,10 +133,10 @@ func (r *Reader) pendingChunk(inst uint64, job coord.Coord, out *Output, i uint3
 func (r *Reader) keep(c chunkCache, last, i uint32) (*chunkView, error) {
 	view, ok := decodeChunk(c.body, last)
 	if !ok {
-		return nil, &Damage{Instance: c.inst, Coord: c.job, Detail: fmt.Sprintf("the items up to %d make no sense", last)}
+		return nil, &Damage{Kind: DamagedValues, Instance: c.inst, Coord: c.job, Detail: fmt.Sprintf("the items up to %d make no sense", last)}
 	}
 	if i < view.first {
-		return nil, &Damage{Instance: c.inst, Coord: c.job, Detail: fmt.Sprintf("item %d is missing", i)}
+		return nil, &Damage{Kind: DamagedValues, Instance: c.inst, Coord: c.job, Detail: fmt.Sprintf("item %d is missing", i)}
 	}
 	c.view = view
 	r.cache = c
@@ -155,7 +155,7 @@ func (r *Reader) chunkValues(inst uint64, job coord.Coord, view *chunkView, lo, 
 	for i := lo; ; i++ {
 		it, ok := from.item(i)
 		if !ok {
-			return &Damage{Instance: inst, Coord: job, Detail: fmt.Sprintf("item %d makes no sense", i)}
+			return &Damage{Kind: DamagedValues, Instance: inst, Coord: job, Detail: fmt.Sprintf("item %d makes no sense", i)}
 		}
 		if err := r.hand(inst, job, i, &it, each, fn); err != nil {
 			return err
@@ -172,7 +172,7 @@ func (r *Reader) hand(inst uint64, job coord.Coord, i uint32, it *item, clone bo
 	if err != nil {
 		var d *Damage
 		if errors.As(err, &d) {
-			return &Damage{Instance: inst, Coord: job, Detail: fmt.Sprintf("item %d: %s", i, d.Detail)}
+			return &Damage{Kind: d.Kind, Instance: inst, Coord: job, Detail: fmt.Sprintf("item %d: %s", i, d.Detail)}
 		}
 		return fmt.Errorf("read item %d of job %v of instance %d: %w", i, job.Indices(), inst, err)
 	}
@@ -207,13 +207,13 @@ func (s *Store) readText(it *item) ([]byte, error) {
 	id := blobID{digest: it.digest}
 	text, err := os.ReadFile(s.blobs.path(id))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, &Damage{Detail: fmt.Sprintf("blob %s is missing", id.name())}
+		return nil, &Damage{Kind: MissingBlob, Detail: fmt.Sprintf("blob %s is missing", id.name())}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read blob: %w", err)
 	}
 	if int64(len(text)) != it.size || sha256.Sum256(text) != it.digest {
-		return nil, &Damage{Detail: fmt.Sprintf("blob %s is not what was written", id.name())}
+		return nil, &Damage{Kind: DamagedBlob, Detail: fmt.Sprintf("blob %s is not what was written", id.name())}
 	}
 	return text, nil
 }
@@ -284,7 +284,7 @@ func (o *Output) holdAll() error {
 			return err
 		}
 		if got != size {
-			return &Damage{Detail: fmt.Sprintf("blob %s has %d bytes of %d", id.name(), got, size)}
+			return &Damage{Kind: DamagedBlob, Detail: fmt.Sprintf("blob %s has %d bytes of %d", id.name(), got, size)}
 		}
 	}
 	o.held = nil

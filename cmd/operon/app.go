@@ -71,7 +71,7 @@ func (a *app) cli() *cli.App {
 		ExitErrHandler:            func(*cli.Context, error) {}, // main decides
 		OnUsageError:              onUsageError,
 		Commands: []*cli.Command{
-			a.runCommand(), a.planCommand(), a.validateCommand(), a.statusCommand(), a.getCommand(), a.logsCommand(),
+			a.runCommand(), a.planCommand(), a.whyCommand(), a.validateCommand(), a.statusCommand(), a.getCommand(), a.logsCommand(),
 			a.pauseCommand(), a.resumeCommand(), a.quitCommand(),
 			a.graphCommand(), a.initCommand(), a.schemaCommand(), a.completionCommand(), a.completeCommand(),
 			a.versionCommand(), a.helpCommand(),

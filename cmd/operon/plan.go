@@ -66,7 +66,7 @@ func (a *app) plan(c *cli.Context, file string, params map[string]string) error 
 // formatPlan writes a plan for a person: counts first, then the cause.
 func formatPlan(w io.Writer, p *engine.Plan) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(table, "run\treuse\t  task\t  ")
+	fmt.Fprintln(table, "run\treuse\t  task")
 	for _, t := range p.Tasks {
 		run, reuse := "? ("+t.Size+")", ""
 		if t.Jobs != nil {
@@ -79,7 +79,7 @@ func formatPlan(w io.Writer, p *engine.Plan) error {
 		if t.Reason != "" {
 			what += ": " + t.Reason
 		}
-		fmt.Fprintf(table, "%s\t%s\t  %s\t\n", run, reuse, t.Task+"  "+what)
+		fmt.Fprintf(table, "%s\t%s\t  %s  %s\n", run, reuse, t.Task, what)
 	}
 	if err := table.Flush(); err != nil {
 		return err

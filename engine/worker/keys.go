@@ -47,3 +47,13 @@ func (k *Keys) Key(r *storage.Reader, d *Dataflow, c coord.Coord) (value.Digest,
 	}
 	return spec.JobKey(d.Task, in.digests, c, d.Content), nil
 }
+
+// Inputs are the digests of what the job of d at c takes, in declared order. The
+// errors are those of Key.
+func (k *Keys) Inputs(r *storage.Reader, d *Dataflow, c coord.Coord) ([]value.Digest, error) {
+	if d.inputs == nil {
+		d.compile()
+	}
+	in, err := k.assemble(r, d, c)
+	return in.digests, err
+}

@@ -88,25 +88,28 @@ func (c *cleaner) taskLogs(ctx context.Context, r *storage.Reader, h storage.Hea
 // hasLog reports whether a file in the folder of a task's logs is the log of a
 // job that finished, or failed.
 func hasLog(r *storage.Reader, h storage.Header, name string) (bool, error) {
+	if worker.IsShared(name) {
+		return true, nil
+	}
 	at, ok := jobOfLog(h, name)
 	if !ok {
 		return false, nil
 	}
 	rec, ok, err := r.Record(h.ID, at)
 	if err != nil {
-		return true, ignoreDamage(err) // it may well be
+		return true, unlessDamage(err) // it may well be
 	}
 	if ok {
 		return rec.Logged > 0, nil
 	}
 	f, ok, err := r.Failure(h.ID, at)
 	if err != nil {
-		return true, ignoreDamage(err)
+		return true, unlessDamage(err)
 	}
 	return ok && f.Log != "", nil
 }
 
-func ignoreDamage(err error) error {
+func unlessDamage(err error) error {
 	var damage *storage.Damage
 	if errors.As(err, &damage) {
 		return nil

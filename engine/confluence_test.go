@@ -59,13 +59,22 @@ func nested(s *value.Slice) string {
 	list = func(level int) {
 		n := s.Lens[level][at[level]]
 		at[level]++
+		if n == value.NoList {
+			b.WriteString("null")
+			at[len(s.Lens)]++
+			return
+		}
 		b.WriteByte('[')
 		for range n {
 			if level+1 < len(s.Lens) {
 				list(level + 1)
 			} else {
-				text, _ := s.Items[at[len(s.Lens)]].Text()
+				item := s.Items[at[len(s.Lens)]]
 				at[len(s.Lens)]++
+				text, ok := item.Text()
+				if !ok {
+					text = "null" // a hole
+				}
 				b.WriteString(text)
 			}
 			b.WriteByte(' ')
@@ -116,18 +125,23 @@ func TestConfluence(t *testing.T) {
 // runEcho runs the pipeline, and stops it at a random event if it may.
 func runEcho(t *testing.T, p *project, pl *spec.Pipeline, lengths reference.Lengths, rng *rand.Rand, stop bool) *engine.Summary {
 	t.Helper()
+	return runBodies(t, p, pl, engine.Options{
+		Bodies: func(task *spec.TaskSpec) (body.Runner, error) { return echo{task, lengths}, nil },
+	}, rng, stop)
+}
+
+// runBodies runs the pipeline with the bodies of o, and stops it at a random
+// event if it may.
+func runBodies(t *testing.T, p *project, pl *spec.Pipeline, o engine.Options, rng *rand.Rand, stop bool) *engine.Summary {
+	t.Helper()
 	left := rng.IntN(12)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	var e *engine.Engine
-	o := engine.Options{
-		Dir: p.dir, Jobs: 1 + rng.IntN(4),
-		Bodies: func(task *spec.TaskSpec) (body.Runner, error) { return echo{task, lengths}, nil },
-		Events: func(ev engine.Event) {
-			if left--; left == 0 && stop {
-				cancel()
-			}
-		},
+	o.Dir, o.Jobs = p.dir, 1+rng.IntN(4)
+	o.Events = func(ev engine.Event) {
+		if left--; left == 0 && stop {
+			cancel()
+		}
 	}
 	e, err := engine.New(pl, o)
 	if err != nil {

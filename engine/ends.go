@@ -12,16 +12,13 @@ import (
 	"operon/spec/coord"
 	"operon/spec/value"
 	"operon/storage"
+	"operon/storage/boltfile"
 )
 
 // apply takes in what a command returned.
 func (l *loop) apply(done worker.JobsDone) {
 	f := l.flows[done.Dataflow.Task.Index]
-	l.free++
-	l.running--
-	f.running--
-	f.jobs -= int64(len(done.Results))
-	f.changed = true
+	l.vacate(f, &done)
 	ran, took := 0, time.Duration(0)
 	for i := range done.Results {
 		r := &done.Results[i]
@@ -46,8 +43,11 @@ func (l *loop) apply(done worker.JobsDone) {
 			l.finished(f, r)
 		}
 	}
-	if f.df.InProcess() {
+	if f.df.Batches() > 0 {
 		f.pace.add(ran, took)
+	}
+	if f.running == 0 && l.table.Counts(f.task.Index).Complete() {
+		l.worker.Release(f.df)
 	}
 }
 
@@ -66,6 +66,9 @@ func (l *loop) finished(f *flow, r *worker.Result) {
 		f.executed++
 	}
 	delete(f.attempts, r.Job.Coord)
+	if len(l.transient) > 0 && l.table.Counts(f.task.Index).Complete() {
+		l.release()
+	}
 	if r.Claimed {
 		l.claims = append(l.claims, claim{f, r.Key, r.Job.Coord})
 	}
@@ -121,7 +124,7 @@ func (l *loop) unpark(f *flow, key value.Digest) {
 // failed decides about an attempt that went wrong.
 func (l *loop) failed(f *flow, r *worker.Result) {
 	what, wait := judge(f.task.Retry, r.Failure, r.Job.Attempt, rand.Float64())
-	if l.killed && what != verdictStopSick {
+	if l.killed && what != verdictStopSick && what != verdictDamaged {
 		what = verdictAgain // whatever it died of, it was us
 	}
 	switch what {
@@ -129,6 +132,9 @@ func (l *loop) failed(f *flow, r *worker.Result) {
 		l.putBack(f, r.Job)
 	case verdictStopSick:
 		l.fault(&MachineError{Doing: "run task " + f.task.Name, Err: r.Failure})
+		l.putBack(f, r.Job)
+	case verdictDamaged:
+		l.fault(&InconsistentError{Task: f.task.Name, Coord: r.Job.Coord.Format(f.task.ContextNames()), Detail: r.Failure.Message})
 		l.putBack(f, r.Job)
 	case verdictRetry:
 		if f.attempts == nil {
@@ -183,7 +189,7 @@ func (l *loop) retryDue(now time.Time) {
 // fault notes what stops the run although no job is to blame for it.
 func (l *loop) fault(err error) {
 	if l.sick == nil {
-		l.sick = classify(err)
+		l.sick = l.classify(err)
 		l.worker.Stop()
 	}
 }
@@ -201,10 +207,14 @@ func (l *loop) kill() {
 }
 
 // classify makes of an error what the caller of Run decides on.
-func classify(err error) error {
+func (l *loop) classify(err error) error {
 	var damage *storage.Damage
 	if errors.As(err, &damage) {
-		return &InconsistentError{Detail: err.Error()}
+		return l.inconsistent(damage)
+	}
+	var file *boltfile.DamagedError
+	if errors.As(err, &file) {
+		return &DamagedError{Path: file.Path, Detail: file.Detail, Mend: mendData}
 	}
 	var sick *MachineError
 	if !errors.As(err, &sick) && machine(err) {

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 
 	"operon/engine/body"
@@ -25,6 +26,8 @@ type Engine struct {
 	stores  *stores
 	bodies  *body.Config
 	running *body.Running
+	room    needs    // of the machine
+	gpus    []string // those that jobs may use
 
 	requests chan request
 	ended    chan struct{} // closed when Run has ended
@@ -63,7 +66,7 @@ func prepare(p *spec.Pipeline, o Options) (*Engine, error) {
 	if o.Environ == nil {
 		o.Environ = os.Environ()
 	}
-	for _, name := range o.Until {
+	for _, name := range slices.Concat(o.Until, o.Redo, o.Skip) {
 		if p.Task(name) == nil {
 			return nil, unknownTask(p, name)
 		}
@@ -75,9 +78,23 @@ func prepare(p *spec.Pipeline, o Options) (*Engine, error) {
 	if e.dir, err = StateDirOf(p, o); err != nil {
 		return nil, err
 	}
+	if _, err := newSelection(p, o.Only, o.Sample); err != nil {
+		return nil, err
+	}
+	if e.room, e.gpus, err = machineRoom(o); err != nil {
+		return nil, err
+	}
+	if err := checkResources(p, e.wanted(), e.room); err != nil {
+		return nil, err
+	}
 	e.token = tokenOf(e.dir)
 	e.bodies = &body.Config{
-		Pipeline: p, Dir: dir, Environ: o.Environ, MaxOutput: o.MaxOutput, LogLimit: o.LogLimit, Logger: e.log,
+		Pipeline: p, Dir: dir, Environ: o.Environ, MaxOutput: o.MaxOutput, LogLimit: o.LogLimit, Funcs: o.Funcs, Logger: e.log,
+	}
+	if o.Bodies == nil {
+		if err := checkFuncs(p, o.Funcs); err != nil {
+			return nil, err
+		}
 	}
 	return e, nil
 }
@@ -96,9 +113,6 @@ func (e *Engine) open() (err error) {
 	file := filepath.Base(e.p.File)
 	if e.stores.found && last.Pipeline != "" && (last.Pipeline != e.p.Name || last.File != file && !e.o.Adopt) {
 		return &ForeignError{Dir: e.dir, Pipeline: last.Pipeline, File: last.File}
-	}
-	if e.stores.rebuild {
-		e.note("made the metadata again from the data: " + e.stores.why)
 	}
 	owner := boltfile.ThisProcess()
 	owner.Socket = e.o.Socket

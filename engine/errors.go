@@ -40,14 +40,24 @@ func (e *DamagedError) Error() string {
 type InconsistentError struct {
 	Task, Coord string // where, as far as it is known
 	Detail      string
+	Mend        string // what to do, if that is known
 }
 
-// Error says where and what.
+// Error says where and what, and what to do.
 func (e *InconsistentError) Error() string {
-	if e.Task == "" {
-		return "inconsistent data: " + e.Detail
+	text := "inconsistent data: "
+	if e.Task != "" {
+		text += "task " + e.Task
+		if e.Coord != "" {
+			text += fmt.Sprintf(" at %q", e.Coord)
+		}
+		text += ": "
 	}
-	return fmt.Sprintf("inconsistent data: task %s at %q: %s", e.Task, e.Coord, e.Detail)
+	text += e.Detail
+	if e.Mend != "" {
+		text += "; " + e.Mend
+	}
+	return text
 }
 
 // ForeignError is a state that belongs to another pipeline file.
@@ -100,4 +110,13 @@ func (e *UnknownError) Error() string {
 		return s + "; there are: " + strings.Join(e.Known, ", ")
 	}
 	return s
+}
+
+// NotOursError is a folder given as a state directory that is none, and holds
+// something.
+type NotOursError struct{ Dir, Holds string }
+
+// Error says so, and what would do.
+func (e *NotOursError) Error() string {
+	return fmt.Sprintf("%s is no state directory, and holds something else (%q); give --state a new or an empty folder", e.Dir, e.Holds)
 }

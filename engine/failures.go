@@ -54,7 +54,9 @@ var (
 // which tells most about an exit status. The status itself stays.
 func normalise(f *Failed) string {
 	cause := f.Message
-	if f.Kind != "exit" || f.Exit == 127 {
+	if strings.HasPrefix(cause, "exit status ") {
+		cause, _, _ = strings.Cut(cause, " (") // what was measured of this one
+	} else {
 		cause = alike(cause)
 	}
 	lines := strings.Split(strings.TrimRight(string(f.Stderr), "\n"), "\n")
@@ -76,6 +78,7 @@ func (l *loop) describe(f *flow, r *worker.Result) *Failed {
 		Task:     f.task.Name,
 		Coord:    r.Job.Coord,
 		Dims:     f.task.ContextNames(),
+		Labels:   l.labelsAt(f.task, r.Job.Coord),
 		Kind:     string(r.Failure.Kind),
 		Message:  r.Failure.Message,
 		Attempts: r.Job.Attempt,

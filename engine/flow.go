@@ -18,16 +18,24 @@ type flow struct {
 	df       *worker.Dataflow
 	wanted   bool // of what was asked for
 	paused   bool
+	pool     int   // commands at once; 0: no limit of its own
+	shared   int   // which of the shared pools, or noPool
+	needs    needs // of one command
 	queue    *queue
 	again    []worker.Job                  // attempts that are due
 	attempts map[coord.Coord]int           // of jobs that were tried more than once
 	parked   map[value.Digest][]worker.Job // jobs that wait for another with their key
 	running  int                           // commands under way
 	jobs     int64                         // jobs under way
+	ended    bool                          // all its jobs are done, of a task that saves
+	endedIn  uint64                        // batch with the last of them
+	saving   bool                          // handed to the saver
 	retrying int                           // jobs that wait for their next attempt
 	pace     pace
+	skipped  int64 // jobs that may run, and are not asked for
 	executed int64
 	reused   int64
+	released bool // its values were deleted
 	changed  bool // since the last event about it
 	said     DataflowState
 }
@@ -36,9 +44,14 @@ func (f *flow) ready() int { return f.queue.size + len(f.again) }
 
 // limits are what dispatch goes by.
 func (f *flow) limits() limits {
-	l := limits{ready: f.ready(), running: f.running, pool: f.task.PoolSize(), held: f.paused || !f.wanted, batch: 1}
-	if f.df.InProcess() {
-		l.batch = f.pace.batch()
+	l := limits{
+		ready: f.ready(), running: f.running, pool: f.pool, shared: f.shared, needs: f.needs,
+		held: f.paused || !f.wanted, batch: 1,
+	}
+	if n := f.df.Batches(); f.df.InProcess() {
+		l.batch = f.pace.batch(1, firstBatch)
+	} else if n > 0 {
+		l.batch = f.pace.batch(n, n) // nobody knows how long they take
 	}
 	return l
 }
@@ -63,8 +76,8 @@ func (f *flow) status(c ticket.Counts) TaskStatus {
 	s := TaskStatus{
 		Task:     f.task.Name,
 		Dataflow: f.id,
-		Waiting:  c.Waiting(),
-		Queued:   c.Promoted - c.Done - c.Failed - c.Holes - f.jobs,
+		Waiting:  c.Waiting() + f.skipped,
+		Queued:   c.Promoted - c.Done - c.Failed - c.Holes - f.jobs - f.skipped,
 		Running:  f.jobs,
 		Done:     c.Done,
 		Failed:   c.Failed,

@@ -44,7 +44,7 @@ func (l *loop) whyHole(f *flow, c coord.Coord) string {
 	if at == "" {
 		return "rests on " + t.Name + ", which failed"
 	}
-	return "rests on " + t.Name + " at " + at.Format(t.ContextNames()) + ", which failed"
+	return "rests on " + t.Name + " at " + FormatAt(at, t.ContextNames(), l.labelsAt(t, at)) + ", which failed"
 }
 
 // hole records that a job has no value.

@@ -158,11 +158,23 @@ func (v *victim) entities() string {
 	return b.String()
 }
 
+// consistent wants an exhaustive check to find no fault.
+func (v *victim) consistent(what string) {
+	v.t.Helper()
+	if rep, err := v.check(engine.Exhaustive); err == nil && !rep.Consistent {
+		v.t.Errorf("%s: %+v", what, rep.Faults)
+	} else if err != nil && !errors.Is(err, engine.ErrNoState) {
+		v.t.Errorf("%s: %v", what, err)
+	}
+}
+
 // resume runs to the end and checks that nothing finished ran again.
 func (v *victim) resume(what string, want string) {
 	v.t.Helper()
+	v.consistent(what + ", before the resume")
 	done, before := v.finished(), len(v.began(0))
 	v.runTo(0)
+	v.consistent(what + ", after the resume")
 	for _, job := range v.began(before) {
 		if done[job] {
 			v.t.Errorf("%s: %s ran again", what, job)
@@ -241,6 +253,7 @@ func TestKillAtRandomTimes(t *testing.T) {
 				kills++
 			}
 			timer.Stop()
+			v.consistent("killed at random")
 			for _, job := range v.began(before) {
 				jobs++
 				if done[job] {

@@ -26,8 +26,10 @@ type loop struct {
 	worker  *worker.Worker
 	commits *committer
 
-	free      int // slots
-	running   int // commands under way
+	room      room
+	gpus      []string      // free ones
+	nextStart time.Duration // until a bucket lets a job start; 0: none is waited for
+	running   int           // commands under way
 	timers    timers
 	data      *storage.Batch // what this turn puts
 	puts      int            // jobs in it
@@ -35,8 +37,12 @@ type loop struct {
 	aheadJobs int
 	answers   []answer
 	claims    []claim
+	transient []*spec.TaskSpec // tasks with keep: false that somebody takes from
 
-	holed []ticket.Range // jobs that are to become holes
+	holed  []ticket.Range // jobs that are to become holes
+	labels *labels
+	only   *selection // nil: everything
+	saver  *saver     // nil: no task has anything to save
 
 	keepGoing   bool
 	maxFailures int64 // 0: any number
@@ -66,9 +72,11 @@ func (l *loop) run(ctx context.Context, requests <-chan request) error {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	l.data = &storage.Batch{}
+	l.tell(time.Now(), true)
 	for {
 		l.makeHoles()
 		l.commit(false) // first: a job that starts must find what it takes
+		l.save()
 		l.dispatch()
 		l.answer()
 		l.tell(time.Now(), false)
@@ -141,13 +149,14 @@ func (l *loop) wantedComplete() bool {
 
 // dispatch fills the free slots from the ready queues.
 func (l *loop) dispatch() {
-	for l.free > 0 && !l.halted() && l.aheadJobs <= maxAhead {
+	l.nextStart = 0
+	for l.room.free > 0 && !l.halted() && l.aheadJobs <= maxAhead {
 		tasks := make([]limits, len(l.active))
 		for n, f := range l.active {
 			tasks[n] = f.limits()
 		}
-		n, jobs := pick(tasks, l.free)
-		if n < 0 {
+		n, jobs, wait := pick(tasks, l.room, time.Now())
+		if l.nextStart = wait; n < 0 {
 			return
 		}
 		f := l.active[n]
@@ -155,11 +164,7 @@ func (l *loop) dispatch() {
 		if f.ready() == 0 {
 			l.active = append(l.active[:n], l.active[n+1:]...)
 		}
-		f.running++
-		f.jobs += int64(len(cmd.Jobs))
-		f.changed = true
-		l.free--
-		l.running++
+		l.occupy(f, &cmd)
 		l.worker.RunJobs(cmd)
 	}
 }
@@ -168,13 +173,15 @@ func (l *loop) dispatch() {
 func (l *loop) push(ranges []ticket.Range) {
 	for _, r := range ranges {
 		f := l.flows[r.Task]
-		if r.Hole {
-			l.pushHole(f, r)
-			continue
-		}
-		l.activate(f)
-		f.queue.push(r)
 		f.changed = true
+		for _, r := range l.choose(f, r) {
+			if r.Hole {
+				l.pushHole(f, r)
+				continue
+			}
+			l.activate(f)
+			f.queue.push(r)
+		}
 	}
 }
 
@@ -200,6 +207,9 @@ func (l *loop) untilNext() time.Duration {
 	wait := tellEvery
 	if len(l.timers) > 0 {
 		wait = min(wait, time.Until(l.timers[0].at))
+	}
+	if l.nextStart > 0 {
+		wait = min(wait, l.nextStart)
 	}
 	return max(wait, 0)
 }

@@ -18,6 +18,9 @@ import (
 // TestMain runs the tests, or, as a child of one, an engine that is to be
 // killed.
 func TestMain(m *testing.M) {
+	if do := os.Getenv("OPERON_TEST_DO"); do != "" {
+		os.Exit(childDo(do))
+	}
 	if file := os.Getenv("OPERON_TEST_PIPELINE"); file != "" {
 		os.Exit(child(file))
 	}

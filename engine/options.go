@@ -13,6 +13,17 @@ type Options struct {
 	State     string // the state directory; "": Dir/.operon/<pipeline>
 	Jobs      int    // jobs at once over all tasks; 0: the number of CPUs
 	KeepGoing bool   // a failed job stops only what depends on it
+	// Only names coordinates: of some dimensions, by name, the indices that are
+	// run, or labels with an @ before them. Of Sample's dimensions these many
+	// indices from 0 on are, "" standing for every list that a root makes. What
+	// takes more than these is left out.
+	Only   map[string][]string
+	Sample map[string]int
+	// CPUs, Mem (bytes) and GPUs are what the jobs may take of the machine; 0: all
+	// that it has. GPUs below 0: none.
+	CPUs float64
+	Mem  int64
+	GPUs int
 	// MaxFailures is how many jobs may fail for good, holes too, before no new
 	// job starts. 0: any number; otherwise KeepGoing is implied.
 	MaxFailures int64
@@ -20,17 +31,32 @@ type Options struct {
 	RetryHoles bool
 	Until      []string // run these tasks and what they need, nothing else; empty: all
 	Fresh      bool     // ignore everything that is there
-	Adopt      bool     // take over a state that another pipeline file left
-	Environ    []string // what jobs inherit; nil: os.Environ()
-	MaxOutput  int64    // bytes of output a job; 0: body.DefaultMaxOutput
-	LogLimit   int64    // bytes of standard error kept a job; 0: body.DefaultLogLimit
-	Build      string   // of the program, for the footprint
-	Socket     string   // where the program answers while the engine runs, for the owner file
+	// Redo names tasks that run again, without looking whether their results are
+	// there; what hangs on them runs where it comes out that the bytes differ.
+	Redo []string
+	// Rebuild first makes the metadata again, as the function of that name does;
+	// Skip names tasks whose results it throws away. RedoInconsistent does so
+	// too, and keeps aside what hangs on damaged results, to be taken back if
+	// these come out as they were.
+	Rebuild          bool
+	Skip             []string
+	RedoInconsistent bool
+	Adopt            bool     // take over a state that another pipeline file left
+	Environ          []string // what jobs inherit; nil: os.Environ()
+	MaxOutput        int64    // bytes of output a job; 0: body.DefaultMaxOutput
+	LogLimit         int64    // bytes of standard error kept a job; 0: body.DefaultLogLimit
+	// MemoLimit is how many bytes results of replaced and removed tasks may take
+	// up after a complete run; the oldest go first. 0: any number; negative: none.
+	MemoLimit int64
+	Build     string // of the program, for the footprint
+	Socket    string // where the program answers while the engine runs, for the owner file
 
 	// Events hears what happens, in order, from one goroutine at a time. It
 	// must return quickly: the loop waits for it.
 	Events func(Event)
 	Logger *slog.Logger
+
+	Funcs []Function // what `func` bodies name
 
 	// Bodies makes the body of a task; nil: body.New. It is for programs and
 	// tests that bring their own.

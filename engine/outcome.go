@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"errors"
+	"io/fs"
 	"math"
 	"slices"
 	"time"
@@ -17,12 +19,18 @@ const (
 	verdictFail                    // the job has failed for good
 	verdictAgain                   // it was the engine's doing: the job waits as before
 	verdictStopSick                // the machine's fault: the run stops, no job is blamed
+	verdictDamaged                 // what the store should hold is gone: the run stops
 )
 
 // judge decides about a failed attempt; chance in [0, 1) decides the jitter.
 func judge(r spec.Retry, f *body.Failure, attempt int, chance float64) (verdict, time.Duration) {
 	switch f.Kind {
-	case body.KindCancelled, body.KindLost:
+	case body.KindLost:
+		if errors.Is(f, fs.ErrNotExist) {
+			return verdictDamaged, 0
+		}
+		return verdictAgain, 0
+	case body.KindCancelled:
 		return verdictAgain, 0
 	case body.KindResources:
 		return verdictStopSick, 0
@@ -30,7 +38,7 @@ func judge(r spec.Retry, f *body.Failure, attempt int, chance float64) (verdict,
 	if attempt > r.Times || !retries(r, f) {
 		return verdictFail, 0
 	}
-	return verdictRetry, delay(r, attempt, chance)
+	return verdictRetry, max(delay(r, attempt, chance), f.RetryAfter)
 }
 
 // onError is the policy for a job that has failed for good.
@@ -50,7 +58,12 @@ func stops(policy spec.OnError, failed, most int64) bool {
 	return policy == spec.OnErrorStop || most > 0 && failed >= most
 }
 
+// retries reports whether the task's retry is for such a failure. What the body
+// itself says of it comes first.
 func retries(r spec.Retry, f *body.Failure) bool {
+	if f.Retryable != nil {
+		return *f.Retryable
+	}
 	switch f.Kind {
 	case body.KindExit:
 		return r.OnExit || slices.Contains(r.Exits, f.Exit)

@@ -17,6 +17,7 @@ type oldFlow struct {
 	Dims        []string
 	Spawn       string
 	Fields      []spec.Field // of its fingerprint, as far as they were noted
+	Released    bool         // its values were deleted: keep: false
 }
 
 // action is what becomes of a task's dataflow.
@@ -41,6 +42,8 @@ type facts struct {
 	old     map[string]oldFlow // by task
 	content map[string]bool    // of a source task: whether it looks at what it did
 	newRun  bool               // the last run is complete, so what is never reused runs again
+	// unfinished are the tasks that the last run did not complete.
+	unfinished map[string]bool
 }
 
 // reconcile decides for every task, upstream first, whether its dataflow is
@@ -54,6 +57,7 @@ func reconcile(p *spec.Pipeline, f facts) (decisions []decision, orphans []oldFl
 		decisions[t.Index] = d
 		used[d.Old] = true
 	}
+	recall(p, f, decisions)
 	for _, o := range f.old {
 		if !used[o.ID] {
 			orphans = append(orphans, o)

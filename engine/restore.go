@@ -3,9 +3,10 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"operon/engine/ticket"
-	"operon/meta"
 	"operon/spec"
 	"operon/spec/coord"
 	"operon/storage"
@@ -72,16 +73,16 @@ func replay(t *ticket.Table, task int, c coord.Coord, extent uint32, hole, retry
 var errRetried = errors.New("a hole that is tried again")
 
 // restoreFrom restores the tickets of the dataflows that ids names, 0 for none:
-// from the metadata, with what the data has beyond it; or, in a rebuild, from
-// the data's records alone.
-func restoreFrom(p *spec.Pipeline, ids []uint64, r *storage.Reader, m *meta.Reader, rebuild, retryHoles bool) (*restored, error) {
+// from the metadata's image, with what the data has beyond it; or, where img is
+// nil, from the data's records alone, as they are.
+func restoreFrom(p *spec.Pipeline, ids []uint64, r *storage.Reader, img *image, retryHoles bool) (*restored, error) {
 	done := make([]finished, len(p.Tasks))
 	failed := make([][]coord.Coord, len(p.Tasks))
 	adopted := int64(0)
 	var beyond map[uint64][]storage.Record
-	if !rebuild {
+	if img != nil {
 		var err error
-		if beyond, err = adoptable(r, m.Applied()); err != nil {
+		if beyond, err = adoptable(r, img.applied); err != nil {
 			return nil, err
 		}
 	}
@@ -89,13 +90,10 @@ func restoreFrom(p *spec.Pipeline, ids []uint64, r *storage.Reader, m *meta.Read
 		id := ids[t.Index]
 		switch {
 		case id == 0:
-		case rebuild:
+		case img == nil:
 			done[t.Index] = fromRecords(r, id)
 		default:
-			var err error
-			if done[t.Index], failed[t.Index], err = fromPages(m, id, t, beyond[id]); err != nil {
-				return nil, err
-			}
+			done[t.Index], failed[t.Index] = fromPages(img.flows[id], t, beyond[id])
 			adopted += int64(len(beyond[id]))
 		}
 	}
@@ -110,25 +108,23 @@ func restoreFrom(p *spec.Pipeline, ids []uint64, r *storage.Reader, m *meta.Read
 // adoptable are the records that were committed after what the metadata has
 // applied, by dataflow.
 func adoptable(r *storage.Reader, applied uint64) (map[uint64][]storage.Record, error) {
+	jobs, err := unapplied(r, applied)
+	if err != nil {
+		return nil, err
+	}
 	out := map[uint64][]storage.Record{}
-	seen := map[storage.Ref]bool{}
-	err := r.Commits(applied, func(_ uint64, jobs []storage.Ref) error {
-		for _, ref := range jobs {
-			if seen[ref] {
-				continue
-			}
-			seen[ref] = true
-			rec, ok, err := r.Record(ref.Instance, ref.Coord)
+	for id, of := range jobs {
+		for _, c := range slices.Sorted(maps.Keys(of)) {
+			rec, ok, err := r.Record(id, c)
 			if err != nil {
-				return err
+				return nil, err
 			}
 			if ok {
-				out[ref.Instance] = append(out[ref.Instance], rec)
+				out[id] = append(out[id], rec)
 			}
 		}
-		return nil
-	})
-	return out, err
+	}
+	return out, nil
 }
 
 // stillQueued leaves of the ranges what was not finished since.
@@ -150,68 +146,32 @@ func stillQueued(t *ticket.Table, p *spec.Pipeline, ranges []ticket.Range) []tic
 	return out
 }
 
-// fromPages reads a dataflow's finished jobs from the metadata.
-func fromPages(r *meta.Reader, id uint64, t *spec.TaskSpec, beyond []storage.Record) (finished, []coord.Coord, error) {
-	lengths := map[coord.Coord][]uint32{} // by prefix: 1 + the length, 0 if unknown
-	if t.Spawn != nil {
-		err := r.Resolutions(id, func(prefix coord.Coord, page uint32, data []byte) error {
-			row := lengths[prefix]
-			err := ticket.DecodeExtents(page, data, func(i, n uint32) error {
-				for uint32(len(row)) <= i {
-					row = append(row, 0)
-				}
-				row[i] = n + 1
-				return nil
-			})
-			lengths[prefix] = row
-			return err
-		})
-		if err != nil {
-			return finished{}, nil, err
+// fromPages reads a dataflow's finished jobs from the metadata, and which have
+// failed. f may be nil: it knows none.
+func fromPages(f *flowImage, t *spec.TaskSpec, beyond []storage.Record) (done finished, failed []coord.Coord) {
+	for c := f.cursor(len(t.Context)); c.next(); {
+		if c.ticket.status == ticket.Failed {
+			failed = append(failed, c.ticket.at)
 		}
 	}
-	type page struct {
-		prefix coord.Coord
-		number uint32
-		data   []byte
-	}
-	var all []page
-	var failed []coord.Coord
-	err := r.Tickets(id, func(prefix coord.Coord, number uint32, data []byte) error {
-		all = append(all, page{prefix, number, append([]byte(nil), data...)})
-		return ticket.DecodeTickets(number, data, func(i uint32, s ticket.Status) error {
-			if s == ticket.Failed {
-				failed = append(failed, ticket.At(len(t.Context), prefix, i))
-			}
-			return nil
-		})
-	})
-	if err != nil {
-		return finished{}, nil, err
-	}
 	each := func(fn func(c coord.Coord, extent uint32, hole bool) error) error {
-		for _, pg := range all {
-			row := lengths[pg.prefix]
-			err := ticket.DecodeTickets(pg.number, pg.data, func(i uint32, s ticket.Status) error {
-				switch s {
-				case ticket.Hole:
-					return fn(ticket.At(len(t.Context), pg.prefix, i), 0, true)
-				case ticket.Done:
-				default:
-					return nil
-				}
-				extent := uint32(1)
-				if t.Spawn != nil {
-					if uint32(len(row)) <= i || row[i] == 0 {
-						return fmt.Errorf("ticket %q is done, and the length it returned is missing", ticket.At(len(t.Context), pg.prefix, i).Format(t.ContextNames()))
-					}
-					extent = row[i] - 1
-				}
-				return fn(ticket.At(len(t.Context), pg.prefix, i), extent, false)
-			})
-			if err != nil {
+		c := f.cursor(len(t.Context))
+		for c.next() {
+			tk := c.ticket
+			switch {
+			case !tk.ended():
+				continue
+			case tk.status == ticket.Done && t.Spawn == nil:
+				tk.extent = 1
+			case tk.status == ticket.Done && !tk.known:
+				return fmt.Errorf("ticket %q is done, and the length it returned is missing", tk.at.Format(t.ContextNames()))
+			}
+			if err := fn(tk.at, tk.extent, tk.status == ticket.Hole); err != nil {
 				return err
 			}
+		}
+		if c.err != nil {
+			return c.err
 		}
 		for _, rec := range beyond {
 			if err := fn(rec.Coord, rec.Extent, rec.Hole); err != nil {
@@ -220,7 +180,7 @@ func fromPages(r *meta.Reader, id uint64, t *spec.TaskSpec, beyond []storage.Rec
 		}
 		return nil
 	}
-	return finished{each}, failed, nil
+	return finished{each}, failed
 }
 
 // fromRecords reads a dataflow's finished jobs from the data itself.

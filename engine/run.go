@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -23,7 +24,8 @@ import (
 type plan struct {
 	*survey
 	foot meta.Footprint
-	ids  []uint64 // of each task
+	ids  []uint64        // of each task
+	redo map[string]bool // tasks that take no results from other dataflows
 }
 
 // Run runs the pipeline to its end, and returns after everything it started has
@@ -35,28 +37,39 @@ func (e *Engine) Run(ctx context.Context) (*Summary, error) {
 	if err := e.endStrays(ctx); err != nil {
 		return nil, err
 	}
-	if e.o.RetryHoles {
-		e.stores.rebuild = true // what rests on them is found by replay
+	if err := e.mend(ctx); err != nil {
+		return nil, err
 	}
+	if e.o.RetryHoles {
+		e.stores.rebuild, e.stores.image = true, nil // what rests on them is found by replay
+	}
+	e.goOn()
 	pl, err := e.plan(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if s := e.nothingToDo(pl); s != nil {
 		s.Elapsed = time.Since(started).Seconds()
-		return s, nil
+		return s, errors.Join(e.saveAll(ctx, pl.ids), e.trimMemo(ctx))
 	}
 	w, err := e.startWorker(ctx, pl)
 	if err != nil {
 		return nil, err
 	}
 	defer w.Close()
-	l, err := e.newLoop(pl, w)
+	l, err := e.newLoop(ctx, pl, w)
 	if err != nil {
 		return nil, err
 	}
 	runErr := l.run(ctx, e.requests)
+	runErr = errors.Join(runErr, e.finishSaves(ctx, l))
 	s, err := e.finish(ctx, l, pl, started)
+	if err == nil && s.State == StateComplete {
+		err = e.trimMemo(ctx)
+	}
+	if s != nil && s.Asked {
+		err = errors.Join(err, l.missing())
+	}
 	return s, errors.Join(runErr, err)
 }
 
@@ -82,6 +95,15 @@ func (e *Engine) endStrays(ctx context.Context) error {
 
 // plan decides what is kept of what is there.
 func (e *Engine) plan(ctx context.Context) (pl *plan, err error) {
+	known := filepath.Join(e.dir, digestsFile)
+	if err := e.bodies.LoadDigests(known); err != nil {
+		e.log.Warn("sources are read again", "err", err)
+	}
+	defer func() {
+		if saved := e.bodies.SaveDigests(known); saved != nil {
+			e.log.Warn("sources will be read again", "err", saved)
+		}
+	}()
 	pl = &plan{ids: make([]uint64, len(e.p.Tasks))}
 	err = e.stores.data.View(func(r *storage.Reader) error {
 		pl.survey, err = look(ctx, e.p, e.bodies, r, e.stores.last, e.stores.found)
@@ -90,6 +112,8 @@ func (e *Engine) plan(ctx context.Context) (pl *plan, err error) {
 	if err != nil {
 		return nil, stateError(e.dir, "read what is there", err)
 	}
+	runAgain(e.p, pl.decisions, e.o.Redo, "it is to run again, as asked for")
+	pl.redo = e.redoing(e.o.Redo, pl.newRun)
 	for _, t := range e.p.Tasks {
 		if d := pl.decisions[t.Index]; d.Action == actionKeep {
 			pl.ids[t.Index] = d.Old
@@ -134,16 +158,25 @@ func (e *Engine) footprint(pl *plan) meta.Footprint {
 	return foot
 }
 
+// givenParams are the params that a pipeline was loaded with, but for secret ones.
+func givenParams(p *spec.Pipeline) map[string]string {
+	out := map[string]string{}
+	for _, param := range p.Params {
+		if param.Given && !param.Secret {
+			out[param.Name] = param.Text()
+		}
+	}
+	return out
+}
+
 // asked is what the run was asked for, with what a later one needs to say why it
 // runs something again.
 func (e *Engine) asked(pl *plan) asked {
-	a := asked{Params: map[string]string{}, Until: e.o.Until, Fields: map[string][]spec.Field{}, Reasons: map[string]string{}, Began: time.Now()}
-	for _, param := range e.p.Params {
-		if param.Given && !param.Secret {
-			a.Params[param.Name] = param.Text()
-		}
-	}
+	a := asked{Params: givenParams(e.p), Until: e.o.Until, Only: e.o.Only, Sample: e.o.Sample, Fields: map[string][]spec.Field{}, Reasons: map[string]string{}, Began: time.Now()}
 	for _, t := range e.p.Tasks {
+		if pl.redo[t.Name] {
+			a.Redo = append(a.Redo, t.Name)
+		}
 		a.Fields[t.Name] = t.Fields
 		if pl.decisions[t.Index].Action != actionKeep {
 			a.Reasons[t.Name] = rootCause(t, pl.decisions)
@@ -216,12 +249,13 @@ func (e *Engine) slots() int {
 
 // newLoop installs the dataflows, restores the tickets, and writes down that
 // the run begins.
-func (e *Engine) newLoop(pl *plan, w *worker.Worker) (*loop, error) {
+func (e *Engine) newLoop(ctx context.Context, pl *plan, w *worker.Worker) (*loop, error) {
 	l := &loop{
-		p: e.p, log: e.log, events: e.o.Events, worker: w, free: e.slots(),
+		p: e.p, log: e.log, events: e.o.Events, worker: w,
+		room: room{free: e.slots(), pools: newPools(e.p), left: e.room}, gpus: slices.Clone(e.gpus),
 		keepGoing: e.o.KeepGoing || e.o.MaxFailures > 0, maxFailures: e.o.MaxFailures,
 		commits: newCommitter(e.stores.data, e.stores.meta), runID: pl.foot.RunID, logs: filepath.Join(e.dir, logsDir),
-		data: &storage.Batch{},
+		data: &storage.Batch{}, transient: transient(e.p),
 	}
 	if err := e.install(l, pl); err != nil {
 		return nil, err
@@ -231,12 +265,22 @@ func (e *Engine) newLoop(pl *plan, w *worker.Worker) (*loop, error) {
 		return nil, err
 	}
 	l.table = r.table
+	if l.labels, err = newLabels(ctx, e.p, pl.ids); err != nil {
+		return nil, err
+	}
 	if r.adopted > 0 {
 		e.note(fmt.Sprintf("adopted %d finished jobs that the metadata did not have yet", r.adopted))
 	}
+	if l.only, err = newSelection(e.p, e.o.Only, e.o.Sample); err != nil {
+		return nil, err
+	}
 	l.push(r.runnable)
 	for n, f := range l.flows {
+		f.released = pl.released[f.id]
 		f.reused = l.table.Counts(n).Done
+	}
+	if l.saver, err = e.newSaver(ctx, pl.ids); err != nil {
+		return nil, err
 	}
 	e.begin(l, pl, r)
 	return l, nil
@@ -255,14 +299,24 @@ func (e *Engine) install(l *loop, pl *plan) error {
 			return fmt.Errorf("prepare the body of task %s: %w", t.Name, err)
 		}
 		df := &worker.Dataflow{ID: pl.ids[t.Index], Task: t, Runner: runner, Content: pl.content[t.Index], Spawners: spawners}
+		if df.Labels, err = body.NewLabels(t); err != nil {
+			return err
+		}
 		if t.Cache {
-			df.Memo = worker.NewMemo(pl.memo[t.Fingerprint])
+			earlier := pl.memo[t.Fingerprint]
+			if pl.redo[t.Name] {
+				earlier = []uint64{df.ID}
+			}
+			df.Memo = worker.NewMemo(earlier)
 		}
 		for _, in := range t.In {
 			df.Producers = append(df.Producers, pl.ids[in.Entity.Producer.Index])
 		}
 		l.worker.CreateDataflow(df)
-		l.flows = append(l.flows, &flow{task: t, id: df.ID, df: df, wanted: wanted[t.Index], queue: newQueue(t), said: DataflowWaiting})
+		l.flows = append(l.flows, &flow{
+			task: t, id: df.ID, df: df, wanted: wanted[t.Index], queue: newQueue(t), said: DataflowWaiting,
+			pool: t.PoolSize(), shared: sharedPool(e.p, t), needs: needsOf(t),
+		})
 	}
 	return nil
 }
@@ -295,10 +349,8 @@ func (e *Engine) wanted() []bool {
 // restoreTickets replays what the kept dataflows have finished.
 func (e *Engine) restoreTickets(pl *plan) (out *restored, err error) {
 	err = e.stores.data.View(func(r *storage.Reader) error {
-		return e.stores.meta.View(func(m *meta.Reader) error {
-			out, err = restoreFrom(e.p, pl.kept(), r, m, e.stores.rebuild, e.o.RetryHoles)
-			return err
-		})
+		out, err = restoreFrom(e.p, pl.kept(), r, e.stores.image, e.o.RetryHoles)
+		return err
 	})
 	return out, stateError(e.dir, "replay the finished jobs", err)
 }
@@ -367,16 +419,22 @@ func (e *Engine) finish(ctx context.Context, l *loop, pl *plan, started time.Tim
 	ctx = context.WithoutCancel(ctx) // what was finished is kept, also when we were told to go
 	s := l.summary()
 	s.Elapsed = time.Since(started).Seconds()
+	if l.sick == nil {
+		l.release()
+	}
 	m := &meta.Batch{}
 	foot := pl.foot
 	foot.State, foot.Updated = string(s.State), time.Now()
+	if s.Asked {
+		foot.Asked = decodeAsked(foot.Asked).answered().encode()
+	}
 	var err error
 	if foot.Summary, err = json.Marshal(s); err != nil {
 		return s, fmt.Errorf("this is a bug: %w", err)
 	}
 	footprints(foot, l.data, m)
 	for _, f := range l.flows {
-		m.PutDataflow(meta.Dataflow{ID: f.id, Task: f.task.Name, Fingerprint: f.task.Fingerprint, Dims: f.task.ContextNames(), Spawn: spawnName(f.task), State: string(f.said)})
+		m.PutDataflow(meta.Dataflow{ID: f.id, Task: f.task.Name, Fingerprint: f.task.Fingerprint, Dims: f.task.ContextNames(), Spawn: spawnName(f.task), State: string(dataflowState(l.table.Counts(f.task.Index), 0))})
 	}
 	m.PutHistory(foot.RunID, foot.Summary)
 	l.commits.submit(l.data, m, true)
@@ -403,6 +461,7 @@ func (l *loop) summary() *Summary {
 	failed, complete, wanted := false, true, true
 	for n, t := range st.Tasks {
 		f := l.flows[n]
+		t.Waiting, t.Queued = t.Waiting+t.Queued, 0 // nothing runs any more that it could be queued for
 		s.Tasks = append(s.Tasks, TaskSummary{TaskStatus: t, Executed: f.executed})
 		s.Executed += f.executed
 		s.Reused += t.Reused
@@ -413,6 +472,9 @@ func (l *loop) summary() *Summary {
 		done := l.table.Counts(n).Complete()
 		complete = complete && done
 		wanted = wanted && (done || !f.wanted)
+	}
+	if s.LeftOut = l.leftOut(); l.only != nil {
+		wanted = !l.halted() && !failed // it ended because nothing more was to start
 	}
 	s.Asked = wanted && l.sick == nil
 	switch {

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"path/filepath"
 
 	"operon/engine/ticket"
 	"operon/engine/worker"
@@ -20,6 +21,9 @@ func PlanRun(ctx context.Context, p *spec.Pipeline, o Options) (*Plan, error) {
 	e, err := prepare(p, o)
 	if err != nil {
 		return nil, err
+	}
+	if err := e.bodies.LoadDigests(filepath.Join(e.dir, digestsFile)); err != nil {
+		e.log.Warn("sources are read again", "err", err)
 	}
 	s, err := openFiles(e.dir)
 	if errors.Is(err, ErrNoState) {
@@ -45,6 +49,10 @@ func (e *Engine) planFrom(ctx context.Context, r *storage.Reader, last meta.Foot
 		sv.decisions, _ = reconcile(e.p, facts{})
 	} else if sv, err = look(ctx, e.p, e.bodies, r, last, true); err != nil {
 		return nil, err
+	}
+	runAgain(e.p, sv.decisions, e.o.Redo, "it is to run again, as asked for")
+	for _, name := range e.o.Redo {
+		delete(sv.memo, e.p.Task(name).Fingerprint)
 	}
 	sim := newSimulation(e.p, sv, r)
 	if err := sim.run(ctx); err != nil {

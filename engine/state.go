@@ -40,6 +40,7 @@ const (
 	logsDir     = "logs"
 	scratchDir  = "tmp"
 	runningFile = "running"
+	digestsFile = "digests" // of source files, by what tells that they were not written to
 )
 
 // stores are the two stores of a state directory, and what they say of the run
@@ -54,12 +55,18 @@ type stores struct {
 	// it is to be made again from the data.
 	rebuild bool
 	why     string // for rebuild
+	image   *image // what the metadata says; nil if it is to be made again
+	damage  error  // of the data itself, as far as opening it showed
 }
 
 // asked is what a run was asked for, as the footprint keeps it.
 type asked struct {
 	Params map[string]string `json:"params,omitempty"`
 	Until  []string          `json:"until,omitempty"`
+	// Only and Sample as in Options, until all that they ask for is done.
+	Only   map[string][]string `json:"only,omitempty"`
+	Sample map[string]int      `json:"sample,omitempty"`
+	Redo   []string            `json:"redo,omitempty"` // tasks that take no results from elsewhere
 	// Fields are what each task's fingerprint covers, to say later how it
 	// differs; Reasons why each task's dataflow was made anew, of those that
 	// were; Began when the run, or this part of it, began.
@@ -89,17 +96,31 @@ func openStores(dir string, hook func(string)) (s *stores, err error) {
 
 func (s *stores) openMeta(hook func(string)) (err error) {
 	s.meta, err = meta.Open(s.dir, meta.Options{Hook: hook})
-	var damaged *boltfile.DamagedError
+	if err == nil {
+		// Whatever is damaged in there is found now, while it can be replaced.
+		s.image, err = readImage(s.meta, false)
+	}
 	var older *meta.OlderError
 	switch {
-	case errors.As(err, &damaged):
-		s.why = damaged.Detail
-	case errors.As(err, &older):
-		s.why = older.Error()
+	case err == nil:
+		return nil
+	case meta.IsDamage(err), errors.As(err, &older):
+		return s.replaceMeta(why(err), hook)
 	default:
 		return stateError(s.dir, "open the metadata", err)
 	}
-	s.rebuild = true
+}
+
+// replaceMeta moves metadata that is damaged, or too old, aside, and makes empty
+// metadata in its place.
+func (s *stores) replaceMeta(why string, hook func(string)) (err error) {
+	s.rebuild, s.why, s.image = true, why, nil
+	if s.meta != nil {
+		err := s.meta.Close()
+		if s.meta = nil; err != nil {
+			return stateError(s.dir, "close the damaged metadata", err)
+		}
+	}
 	aside, err := meta.MoveAside(s.dir)
 	if err != nil {
 		return stateError(s.dir, "move the damaged metadata aside", err)
@@ -109,46 +130,94 @@ func (s *stores) openMeta(hook func(string)) (err error) {
 	return stateError(s.dir, "make new metadata", err)
 }
 
+// why is what a store's error says, without what its path says again.
+func why(err error) string {
+	var damaged *boltfile.DamagedError
+	if errors.As(err, &damaged) {
+		return "it " + damaged.Detail
+	}
+	return err.Error()
+}
+
 // compare reads both footprints and holds them against each other.
 func (s *stores) compare() error {
 	var data storage.Footprint
-	var inData, inMeta bool
-	var applied uint64
+	var inData bool
 	err := s.data.View(func(r *storage.Reader) (err error) {
 		data, inData, err = r.Footprint()
 		return err
 	})
-	if err != nil {
+	if ignoreDamage(err) != nil {
 		return stateError(s.dir, "read the data's footprint", err)
 	}
-	err = s.meta.View(func(r *meta.Reader) (err error) {
-		applied = r.Applied()
-		s.last, inMeta, err = r.Footprint()
+	s.damage = err
+	img := s.image
+	if img == nil {
+		img = &image{}
+	}
+	s.last = img.foot
+	s.found = inData || img.found || s.damage != nil
+	if inData && data.Format > formatVersion || img.found && img.foot.Format > formatVersion {
+		return &NewerError{Dir: s.dir, Have: max(data.Format, img.foot.Format), Know: formatVersion}
+	}
+	if err := s.belongs(img, data, inData); err != nil {
 		return err
-	})
-	if err != nil {
-		return stateError(s.dir, "read the metadata's footprint", err)
 	}
-	s.found = inData || inMeta
-	if inData && data.Format > formatVersion || inMeta && s.last.Format > formatVersion {
-		return &NewerError{Dir: s.dir, Have: max(data.Format, s.last.Format), Know: formatVersion}
-	}
-	switch {
-	case inData && !inMeta && !s.rebuild:
-		s.rebuild, s.why = true, "it is missing"
-	case inMeta && !inData:
-		// Metadata is written last: the data that it speaks of is gone.
-		s.rebuild, s.why = true, "the data that it speaks of is gone"
-	case inMeta && inData && s.last.RunID != data.RunID:
-		s.rebuild, s.why = true, "it is of another run than the data; an old copy of one of them was put back"
-	case inMeta && applied > s.data.LastCommit():
-		s.rebuild, s.why = true, "it is ahead of the data; an old copy of the data was put back"
+	if s.rebuild {
+		s.image = nil
 	}
 	if s.rebuild && inData {
 		s.last = meta.Footprint{
 			Format: data.Format, RunID: data.RunID, State: string(StateStopped), Asked: data.Asked, File: data.File,
 			Pipeline: data.Pipeline, Source: data.Source, Build: data.Build, Started: data.Started, Updated: data.Updated,
 		}
+	}
+	return nil
+}
+
+// belongs sees whether the metadata is of this data.
+func (s *stores) belongs(img *image, data storage.Footprint, inData bool) error {
+	again := func(why string) { s.rebuild, s.why = true, why }
+	switch {
+	case s.rebuild:
+	case inData && !img.found:
+		again("it is missing")
+	case img.found && !inData && s.damage == nil:
+		// Metadata is written last: the data that it speaks of is gone.
+		again("the data that it speaks of is gone")
+		s.damage = errDataGone
+	case inData && img.foot.RunID != data.RunID && RunState(data.State) == StateRunning:
+		again("the last run was cut short before it had any of it")
+	case inData && img.foot.RunID != data.RunID:
+		again("it is of another run than the data; an old copy of one of them was put back")
+	case img.applied > s.data.LastCommit():
+		again("it is ahead of the data; an old copy of the data was put back")
+	case img.found:
+		return s.matches(img)
+	}
+	return nil
+}
+
+// errDataGone says that the metadata speaks of data that is not there.
+var errDataGone = errors.New("data.db is gone, with the results that the metadata tells of")
+
+// matches sees whether the metadata knows just the results that the data has.
+func (s *stores) matches(img *image) error {
+	task := ""
+	err := s.data.View(func(r *storage.Reader) (err error) {
+		task, err = img.mismatch(r)
+		return err
+	})
+	switch {
+	case meta.IsDamage(err) && !storage.IsDamage(err):
+		s.rebuild, s.why = true, why(err)
+	case ignoreDamage(err) != nil:
+		return stateError(s.dir, "compare the metadata with the data", err)
+	case err != nil:
+		s.damage = err
+		s.rebuild, s.why = true, "the data can't be compared with it"
+	case task != "":
+		s.rebuild, s.why = true, "it does not tell of just the results that the data has of task "+task+"; an old copy of one of them was put back, or something was lost"
 	}
 	return nil
 }
@@ -209,8 +278,54 @@ func holdDir(dir string) (*boltfile.Lock, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, &MachineError{Doing: "make the state directory", Err: err}
 	}
-	lock, err := boltfile.AcquireLock(dir, false)
-	return lock, lockError(dir, err)
+	if err := claimDir(dir); err != nil {
+		return nil, err
+	}
+	// A reader holds the lock for a moment and says no owner: wait for it.
+	const patience, pause = 2 * time.Second, 20 * time.Millisecond
+	for waited := time.Duration(0); ; waited += pause {
+		lock, err := boltfile.AcquireLock(dir, false)
+		used, busy := errors.AsType[*boltfile.InUseError](err)
+		if !busy || used.Owner.PID != 0 || waited >= patience {
+			return lock, lockError(dir, err)
+		}
+		<-time.After(pause)
+	}
+}
+
+// markerFile says that a folder is a state directory: what lies in it is ours to
+// replace and to delete.
+const (
+	markerFile = "operon-state"
+	markerText = "A state directory of operon. What lies here is its own.\n"
+)
+
+// claimDir marks an empty folder as a state directory. A folder that holds
+// anything and has no mark is somebody else's, and is not touched.
+func claimDir(dir string) error {
+	marker := filepath.Join(dir, markerFile)
+	if _, err := os.Lstat(marker); err == nil {
+		return nil
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return stateError(dir, "look at the state directory", err)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return stateError(dir, "look at the state directory", err)
+	}
+	for _, e := range entries {
+		if e.Name() != markerFile+".tmp" {
+			return &NotOursError{Dir: dir, Holds: e.Name()}
+		}
+	}
+	err = os.WriteFile(marker+".tmp", []byte(markerText), 0o600)
+	if err == nil {
+		err = os.Rename(marker+".tmp", marker)
+	}
+	if err != nil {
+		return stateError(dir, "mark the state directory", err)
+	}
+	return nil
 }
 
 func lockError(dir string, err error) error {

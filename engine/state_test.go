@@ -131,3 +131,35 @@ func TestNothingThereYet(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// A folder that holds anything and is no state directory is left alone.
+func TestAFolderOfOthersIsNoStateDirectory(t *testing.T) {
+	p := newProject(t, small)
+	other := filepath.Join(t.TempDir(), "other")
+	precious := filepath.Join(other, "tmp", "precious")
+	if err := os.MkdirAll(filepath.Dir(precious), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(precious, []byte("x"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range []engine.Options{{State: other}, {State: other, Fresh: true}} {
+		var not *engine.NotOursError
+		if _, err := p.run(o); !errors.As(err, &not) || not.Holds != "tmp" {
+			t.Errorf("%v", err)
+		}
+	}
+	if _, err := os.Stat(precious); err != nil {
+		t.Error(err)
+	}
+	if entries, err := os.ReadDir(other); err != nil || len(entries) != 1 {
+		t.Errorf("%v %v", entries, err)
+	}
+	empty := filepath.Join(t.TempDir(), "empty")
+	if err := os.Mkdir(empty, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if s, err := p.run(engine.Options{State: empty}); err != nil || s.State != engine.StateComplete {
+		t.Errorf("%+v %v", s, err)
+	}
+}

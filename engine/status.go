@@ -75,6 +75,7 @@ type Summary struct {
 	Tasks    []TaskSummary `json:"tasks"` // file order
 
 	Failures []FailureGroup `json:"-"` // most jobs first
+	LeftOut  []string       `json:"-"` // tasks with jobs that take more than Only or Sample ask for
 	// Asked says that all that was asked for is done, also with Until.
 	Asked bool `json:"-"`
 }
@@ -94,6 +95,7 @@ type Failed struct {
 	Task     string
 	Coord    coord.Coord
 	Dims     []string
+	Labels   []string // of the indices, "" for those without; nil: none has one
 	Kind     string
 	Message  string
 	Attempts int
@@ -108,9 +110,12 @@ type Failed struct {
 type Query struct {
 	Entity string
 	At     coord.Binding // any subset of the entity's dimensions
+	// Labels name indices of further dimensions by the labels of their items.
+	Labels map[string]string
 }
 
-// Item is one value at its coordinate of the entity's dimensions.
+// Item is one value at its coordinate of the entity's dimensions. A hole in the
+// place of a list has the coordinate of its job, which lacks the spawned one.
 type Item struct {
 	Coord coord.Coord
 	Value value.Value
@@ -141,13 +146,15 @@ type View interface {
 type LogQuery struct {
 	Task   string
 	At     coord.Binding
+	Labels map[string]string // as in Query
 	Failed bool
 }
 
 // Log is one job's standard error.
 type Log struct {
-	Task  string
-	Coord coord.Coord
-	Dims  []string
-	Path  string // absolute
+	Task   string
+	Coord  coord.Coord
+	Dims   []string
+	Labels []string // of the indices, "" for those without; nil: none has one
+	Path   string   // absolute
 }

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"encoding/json"
 
 	"operon/engine/body"
 	"operon/meta"
@@ -18,6 +19,7 @@ type survey struct {
 	orphans   []oldFlow                 // dataflows that no task has any more
 	content   []value.Digest            // of each source task: of what it looks at now
 	memo      map[value.Digest][]uint64 // by fingerprint: the dataflows that hold results
+	released  map[uint64]bool           // dataflows whose values were deleted
 }
 
 // look surveys a state for a pipeline. last is the footprint of the run that was
@@ -26,7 +28,7 @@ func look(ctx context.Context, p *spec.Pipeline, bodies *body.Config, r *storage
 	s := &survey{
 		newRun:  !found || RunState(last.State) == StateComplete,
 		content: make([]value.Digest, len(p.Tasks)),
-		memo:    map[value.Digest][]uint64{},
+		memo:    map[value.Digest][]uint64{}, released: map[uint64]bool{},
 	}
 	for _, t := range p.Tasks {
 		if t.Body.Kind != spec.BodySource {
@@ -39,12 +41,27 @@ func look(ctx context.Context, p *spec.Pipeline, bodies *body.Config, r *storage
 		}
 		s.content[t.Index] = digest
 	}
-	f := facts{old: map[string]oldFlow{}, content: map[string]bool{}, newRun: s.newRun}
+	f := facts{old: map[string]oldFlow{}, content: map[string]bool{}, newRun: s.newRun, unfinished: unfinished(last)}
 	if err := s.lookAt(p, r, &f, decodeAsked(last.Asked).Fields); err != nil {
 		return nil, err
 	}
 	s.decisions, s.orphans = reconcile(p, f)
 	return s, nil
+}
+
+// unfinished are the tasks that the last run says it did not complete.
+func unfinished(last meta.Footprint) map[string]bool {
+	out := map[string]bool{}
+	var s Summary
+	if json.Unmarshal(last.Summary, &s) != nil {
+		return out
+	}
+	for _, t := range s.Tasks {
+		if t.DataflowState != DataflowComplete {
+			out[t.Task] = true
+		}
+	}
+	return out
 }
 
 // lookAt collects the dataflows that are there, and which sources look at what
@@ -58,10 +75,14 @@ func (s *survey) lookAt(p *spec.Pipeline, r *storage.Reader, f *facts, fields ma
 		if h.State != storage.Released {
 			s.memo[h.Fingerprint] = append(s.memo[h.Fingerprint], h.ID)
 		}
-		if h.State != storage.Current {
+		if h.State == storage.Retired {
 			continue
 		}
-		f.old[h.Task] = oldFlow{ID: h.ID, Task: h.Task, Fingerprint: h.Fingerprint, Dims: h.Dims, Spawn: h.Spawn, Fields: fields[h.Task]}
+		s.released[h.ID] = h.State == storage.Released
+		f.old[h.Task] = oldFlow{
+			ID: h.ID, Task: h.Task, Fingerprint: h.Fingerprint, Dims: h.Dims, Spawn: h.Spawn,
+			Fields: fields[h.Task], Released: h.State == storage.Released,
+		}
 	}
 	for _, t := range p.Tasks {
 		old, there := f.old[t.Name]

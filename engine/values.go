@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"fmt"
 
 	"os"
 	"path/filepath"
@@ -21,7 +22,7 @@ func dataflows(r *storage.Reader) (map[string]storage.Header, error) {
 	}
 	out := map[string]storage.Header{}
 	for _, h := range headers {
-		if h.State == storage.Current {
+		if h.State != storage.Retired {
 			out[h.Task] = h
 		}
 	}
@@ -36,18 +37,27 @@ func readValues(ctx context.Context, r *storage.Reader, p *spec.Pipeline, q Quer
 		return Found{}, unknownEntity(p, q.Entity)
 	}
 	found := Found{Dims: e.DimNames()}
+	flows, err := dataflows(r)
+	if err != nil {
+		return found, err
+	}
+	if q.At, err = bindLabels(ctx, r, p, flows, q.At, q.Labels); err != nil {
+		return found, err
+	}
 	for d := range q.At {
 		if !contains(found.Dims, d) {
 			return found, &UnknownError{What: "dimension", Name: d, Nearest: spec.Nearest(d, found.Dims), Known: found.Dims}
 		}
 	}
-	flows, err := dataflows(r)
-	if err != nil {
-		return found, err
-	}
 	h, there := flows[e.Producer.Name]
 	if !there {
 		return found, nil
+	}
+	if h.State == storage.Released {
+		return found, &ReleasedError{Entity: e.Name, Task: e.Producer.Name}
+	}
+	if err := checkCoordinate(r, p, flows, q.At); err != nil {
+		return found, err
 	}
 	err = eachValue(ctx, r, h, e, q.At, func(item Item) error {
 		found.Have++
@@ -59,6 +69,29 @@ func readValues(ctx context.Context, r *storage.Reader, p *spec.Pipeline, q Quer
 		found.Want = st.Waiting + st.Blocked + st.Queued + st.Running + st.Done + st.Failed + st.Holes
 	}
 	return found, err
+}
+
+// checkCoordinate refuses an index beyond a length that is known.
+func checkCoordinate(r *storage.Reader, p *spec.Pipeline, flows map[string]storage.Header, at coord.Binding) error {
+	for _, d := range p.Dims {
+		i, asked := at[d.Name]
+		if !asked {
+			continue
+		}
+		c, bound := at.Full(d.Spawner.ContextNames())
+		h, there := flows[d.Spawner.Name]
+		if !bound || !there {
+			continue
+		}
+		rec, ok, err := r.Record(h.ID, c)
+		if err != nil {
+			return err
+		}
+		if ok && i >= rec.Extent {
+			return &UnknownError{What: "coordinate", Name: fmt.Sprintf("%s=%d", d.Name, i), Known: []string{fmt.Sprintf("%d on %s", rec.Extent, d.Name)}}
+		}
+	}
+	return nil
 }
 
 func eachValue(ctx context.Context, r *storage.Reader, h storage.Header, e *spec.Entity, at coord.Binding, fn func(Item) error) error {
@@ -82,6 +115,9 @@ func eachValue(ctx context.Context, r *storage.Reader, h storage.Header, e *spec
 				return fn(Item{Coord: rec.Coord, Value: v})
 			})
 		}
+		if rec.Hole {
+			return holeOfList(r, h, rec, at, dims[len(dims)-1], fn)
+		}
 		lo, hi := uint32(0), rec.Extent
 		if i, ok := at[dims[len(dims)-1]]; ok {
 			if i >= rec.Extent {
@@ -92,6 +128,17 @@ func eachValue(ctx context.Context, r *storage.Reader, h storage.Header, e *spec
 		return r.Values(h.ID, rec.Coord, lo, hi, func(i uint32, v value.Value) error {
 			return fn(Item{Coord: rec.Coord.Append(i), Value: v})
 		})
+	})
+}
+
+// holeOfList hands out the hole in the place of a list: at the coordinate of the
+// job, since the list has no items.
+func holeOfList(r *storage.Reader, h storage.Header, rec storage.Record, at coord.Binding, spawned string, fn func(Item) error) error {
+	if _, one := at[spawned]; one {
+		return nil
+	}
+	return r.Values(h.ID, rec.Coord, 0, 1, func(_ uint32, v value.Value) error {
+		return fn(Item{Coord: rec.Coord, Value: v})
 	})
 }
 
@@ -123,11 +170,39 @@ func readLogs(ctx context.Context, r *storage.Reader, p *spec.Pipeline, dir stri
 	if err != nil {
 		return err
 	}
+	names, err := labelsFor(ctx, p, flows)
+	if err != nil {
+		return err
+	}
+	if q.At, err = names.bind(r, q.At, q.Labels); err != nil {
+		return err
+	}
 	for _, t := range tasks {
 		if h, there := flows[t.Name]; there {
-			if err := taskLogs(ctx, r, t, h, dir, q, fn); err != nil {
+			labelled := func(l Log) error {
+				l.Labels = names.of(r, t.Context, l.Coord)
+				return fn(l)
+			}
+			if err := taskLogs(ctx, r, t, h, dir, q, labelled); err != nil {
 				return err
 			}
+		}
+	}
+	return nil
+}
+
+// workerLogs hands out the logs of a task's worker processes.
+func workerLogs(t *spec.TaskSpec, dir string, fn func(path string) error) error {
+	if t.Body.Kind != spec.BodyWorker {
+		return nil
+	}
+	found, err := filepath.Glob(filepath.Join(escapeGlob(filepath.Join(dir, logsDir, t.Name)), worker.SharedLogs))
+	if err != nil {
+		return fmt.Errorf("find the logs of the workers of %s: %w", t.Name, err)
+	}
+	for _, path := range found {
+		if err := fn(path); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -141,6 +216,7 @@ func taskLogs(ctx context.Context, r *storage.Reader, t *spec.TaskSpec, h storag
 			return &UnknownError{What: "dimension", Name: d, Nearest: spec.Nearest(d, dims), Known: dims}
 		}
 	}
+	shared := map[string]bool{} // logs of workers, each of many jobs
 	hand := func(c coord.Coord, path string) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -149,9 +225,10 @@ func taskLogs(ctx context.Context, r *storage.Reader, t *spec.TaskSpec, h storag
 			return nil
 		}
 		full := filepath.Join(dir, logsDir, path)
-		if _, err := os.Stat(full); err != nil {
-			return nil // pruned, or never written
+		if _, err := os.Stat(full); err != nil || shared[full] {
+			return nil // pruned, or never written; or a worker's that is there already
 		}
+		shared[full] = worker.IsShared(path)
 		return fn(Log{Task: t.Name, Coord: c, Dims: dims, Path: full})
 	}
 	var failed []storage.Failure
@@ -175,18 +252,24 @@ func taskLogs(ctx context.Context, r *storage.Reader, t *spec.TaskSpec, h storag
 		}
 		return nil
 	}
-	if !q.Failed {
-		err := r.Records(h.ID, prefixOf(q.At, dims), func(rec storage.Record) error {
-			if err := before(rec.Coord, false); err != nil || rec.Logged == 0 {
-				return err
-			}
-			return hand(rec.Coord, worker.LogName(t, worker.Job{Coord: rec.Coord}))
-		})
-		if err != nil {
+	err = r.Records(h.ID, prefixOf(q.At, dims), func(rec storage.Record) error {
+		if err := before(rec.Coord, false); err != nil || rec.Logged == 0 || q.Failed && !rec.Hole {
 			return err
 		}
+		return hand(rec.Coord, worker.LogName(t, worker.Job{Coord: rec.Coord}))
+	})
+	if err == nil {
+		err = before("", true)
 	}
-	return before("", true)
+	if err != nil || q.Failed || len(q.At) > 0 {
+		return err
+	}
+	return workerLogs(t, dir, func(path string) error {
+		if shared[path] {
+			return nil
+		}
+		return fn(Log{Task: t.Name, Path: path})
+	})
 }
 
 func unknownEntity(p *spec.Pipeline, name string) error {

@@ -22,6 +22,8 @@ type State struct {
 	meta *meta.Store
 	foot meta.Footprint
 	p    *spec.Pipeline
+	// stale says why the metadata is not that of the data, "" if it is.
+	stale string
 }
 
 // OpenState opens a state directory for reading. Nothing there is ErrNoState;
@@ -79,6 +81,32 @@ func (s *State) open() (err error) {
 	if !found {
 		return ErrNoState
 	}
+	return s.compare()
+}
+
+// compare sees whether the metadata is that of the data. A run that was cut
+// short before the metadata had anything of it has left it behind, no more.
+func (s *State) compare() error {
+	var data storage.Footprint
+	applied := uint64(0)
+	err := s.data.View(func(r *storage.Reader) (err error) {
+		data, _, err = r.Footprint()
+		return err
+	})
+	if err == nil {
+		err = s.meta.View(func(r *meta.Reader) error {
+			applied = r.Applied()
+			return nil
+		})
+	}
+	switch {
+	case err != nil:
+		return stateError(s.dir, "read the footprint", err)
+	case applied > s.data.LastCommit():
+		s.stale = "an old copy of the data was put back"
+	case s.foot.RunID != data.RunID && RunState(data.State) != StateRunning:
+		s.stale = "the metadata and the data are of two runs; an old copy of one of them was put back"
+	}
 	return nil
 }
 
@@ -120,43 +148,52 @@ func (s *State) Status(ctx context.Context) (*Status, error) {
 
 // count replays the tickets to tell how far a run came that did not say it.
 func (s *State) count(st *Status) error {
+	img, err := readImage(s.meta, false)
+	if err != nil {
+		return stateError(s.dir, "read the metadata", err)
+	}
+	if s.stale != "" {
+		img = nil // the data tells more
+	}
 	return s.data.View(func(r *storage.Reader) error {
-		return s.meta.View(func(m *meta.Reader) error {
-			flows, err := dataflows(r)
-			if err != nil {
-				return err
-			}
-			ids := make([]uint64, len(s.p.Tasks))
-			for _, t := range s.p.Tasks {
-				ids[t.Index] = flows[t.Name].ID
-			}
-			res, err := restoreFrom(s.p, ids, r, m, m.Applied() > s.data.LastCommit(), false)
-			if err != nil {
-				return stateError(s.dir, "replay the finished jobs", err)
-			}
-			for _, t := range s.p.Tasks {
-				for _, c := range res.failed[t.Index] {
-					if err := res.table.OnFailed(t.Index, c); err != nil {
-						continue // done since
-					}
+		flows, err := dataflows(r)
+		if err != nil {
+			return err
+		}
+		ids := make([]uint64, len(s.p.Tasks))
+		for _, t := range s.p.Tasks {
+			ids[t.Index] = flows[t.Name].ID
+		}
+		res, err := restoreFrom(s.p, ids, r, img, false)
+		if err != nil {
+			return stateError(s.dir, "replay the finished jobs", err)
+		}
+		for _, t := range s.p.Tasks {
+			for _, c := range res.failed[t.Index] {
+				if err := res.table.OnFailed(t.Index, c); err != nil {
+					continue // done since
 				}
 			}
-			blocked := res.table.Blocked()
-			for _, t := range s.p.Tasks {
-				f := &flow{task: t, id: ids[t.Index]}
-				ts := f.status(res.table.Counts(t.Index))
-				ts.Blocked = blocked[t.Index]
-				ts.Waiting -= ts.Blocked
-				ts.Reused = ts.Done
-				st.Tasks = append(st.Tasks, ts)
-			}
-			return nil
-		})
+		}
+		blocked := res.table.Blocked()
+		for _, t := range s.p.Tasks {
+			f := &flow{task: t, id: ids[t.Index]}
+			ts := f.status(res.table.Counts(t.Index))
+			ts.Blocked = blocked[t.Index]
+			ts.Waiting += ts.Queued - ts.Blocked
+			ts.Queued = 0 // nothing runs that it could be queued for
+			ts.Reused = ts.Done
+			st.Tasks = append(st.Tasks, ts)
+		}
+		return nil
 	})
 }
 
 // Values is View's.
 func (s *State) Values(ctx context.Context, q Query, fn func(Item) error) (found Found, err error) {
+	if s.stale != "" {
+		return Found{}, &InconsistentError{Detail: s.stale, Mend: mendMeta}
+	}
 	st, err := s.Status(ctx)
 	if err != nil {
 		return Found{}, err

@@ -67,10 +67,10 @@ func (b *Batch) DropDataflow(id uint64) {
 	b.ops = append(b.ops, op{kind: opDropDataflow, id: id})
 }
 
-// DropTickets removes tickets, shares and explosions of a dataflow, and leaves
-// the dataflow itself and its resolutions.
+// DropTickets removes tickets and shares of a dataflow, and leaves the dataflow
+// itself and its resolutions.
 func (b *Batch) DropTickets(id uint64) {
-	for _, kind := range []byte{ticketsKind, sharesKind, explosionsKind} {
+	for _, kind := range []byte{ticketsKind, sharesKind} {
 		b.ops = append(b.ops, op{kind: opDelete, id: id, key: []byte{kind}})
 	}
 }
@@ -89,12 +89,6 @@ func (b *Batch) PutResolutions(id uint64, prefix coord.Coord, page uint32, data 
 // jobs that agree with pins.
 func (b *Batch) PutShare(id uint64, ref int, pins coord.Coord, done, quota uint64) {
 	b.put(id, shareKey(uint32(ref), pins), appendShare(nil, done, quota))
-}
-
-// PutExplosion puts how many tickets of a dataflow have exploded on a dimension,
-// and into how many.
-func (b *Batch) PutExplosion(id uint64, dim int, parents, children uint64) {
-	b.put(id, explosionKey(uint32(dim)), appendShare(nil, parents, children))
 }
 
 func (b *Batch) put(id uint64, key, body []byte) {
@@ -130,7 +124,7 @@ func (p *op) apply(tx *bolt.Tx) error {
 		return put(tx.Bucket([]byte(stateBucket)), []byte(stateBucket), []byte(footprintKey), p.body)
 	case opPut:
 		name := bucketOf(p.id)
-		b, err := tx.CreateBucketIfNotExists(name)
+		b, err := createBucket(tx, name)
 		if err != nil {
 			return fmt.Errorf("create bucket of dataflow %d: %w", p.id, err)
 		}
@@ -198,12 +192,36 @@ func dropDataflow(tx *bolt.Tx, id uint64) error {
 	return b.SetSequence(b.Sequence() - 1)
 }
 
+// createBucket makes a bucket if there is none, and counts it.
+func createBucket(tx *bolt.Tx, name []byte) (*bolt.Bucket, error) {
+	if b := tx.Bucket(name); b != nil {
+		return b, nil
+	}
+	b, err := tx.CreateBucket(name)
+	if err != nil {
+		return nil, err
+	}
+	n, err := number(tx, bucketsKey)
+	if err != nil {
+		return nil, err
+	}
+	return b, putNumber(tx, bucketsKey, n+1)
+}
+
+// dropBucket deletes a bucket, if there is one, and counts it.
 func dropBucket(tx *bolt.Tx, name []byte) error {
 	err := tx.DeleteBucket(name)
 	if errors.Is(err, berrors.ErrBucketNotFound) {
 		return nil
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	n, err := number(tx, bucketsKey)
+	if err != nil {
+		return err
+	}
+	return putNumber(tx, bucketsKey, n-1)
 }
 
 func putHistory(tx *bolt.Tx, body []byte) error {
@@ -241,7 +259,7 @@ func reset(tx *bolt.Tx) error {
 	}
 	err = errors.Join(err, dropBucket(tx, []byte(dataflowsBucket)))
 	if err == nil {
-		_, err = tx.CreateBucket([]byte(dataflowsBucket))
+		_, err = createBucket(tx, []byte(dataflowsBucket))
 	}
 	if err == nil {
 		err = tx.Bucket([]byte(stateBucket)).Delete([]byte(footprintKey))

@@ -1,13 +1,13 @@
 // Package meta keeps what the scheduler knows, in meta.db: the footprint, the
-// dataflows and their tickets, resolutions, quota shares and explosions, and
-// the history. All of it can be made anew from package storage's data.
+// dataflows and their tickets, resolutions and quota shares, and the history.
+// All of it can be made anew from package storage's data.
 //
 // # On disk
 //
 // meta.db is a bbolt database with these buckets, all at the top level. Numbers
 // in keys are big-endian.
 //
-//	state      format, footprint, applied
+//	state      format, footprint, applied, buckets (their number)
 //	dataflows  id -> dataflow; the bucket's sequence counts them
 //	history    rising number -> run id, data
 //	d<id>      all that belongs to a dataflow, so that it goes in one piece;
@@ -15,7 +15,6 @@
 //	           't', prefix, page -> page of tickets
 //	           'r', prefix, page -> page of resolutions
 //	           's', reference, pins -> done, quota
-//	           'x', dimension -> parents, children
 //
 // Every value ends with a CRC-32C over the bucket's name, the key and the
 // value, and every read verifies it. What the pages hold is their writer's

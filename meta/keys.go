@@ -14,6 +14,7 @@ const (
 	formatKey    = "format"
 	footprintKey = "footprint"
 	appliedKey   = "applied"
+	bucketsKey   = "buckets"
 
 	dataflowPrefix = 'd' // of the bucket of a dataflow; no other name is nine bytes long
 )
@@ -23,7 +24,6 @@ const (
 	ticketsKind     = 't'
 	resolutionsKind = 'r'
 	sharesKind      = 's'
-	explosionsKind  = 'x'
 )
 
 func bucketOf(id uint64) []byte {
@@ -54,17 +54,6 @@ func shareOf(key []byte) (ref uint32, pins coord.Coord, ok bool) {
 		return 0, "", false
 	}
 	return binary.BigEndian.Uint32(key[1:]), coord.Coord(key[5:]), true
-}
-
-func explosionKey(dim uint32) []byte {
-	return binary.BigEndian.AppendUint32([]byte{explosionsKind}, dim)
-}
-
-func explosionOf(key []byte) (dim uint32, ok bool) {
-	if len(key) != 5 {
-		return 0, false
-	}
-	return binary.BigEndian.Uint32(key[1:]), true
 }
 
 // isCoord reports whether a coordinate can be n bytes long.

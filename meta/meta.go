@@ -75,7 +75,19 @@ func initialize(tx *bolt.Tx) error {
 	if err := putNumber(tx, formatKey, Format); err != nil {
 		return err
 	}
+	if err := putNumber(tx, bucketsKey, 3); err != nil {
+		return err
+	}
 	return putNumber(tx, appliedKey, 0)
+}
+
+// countBuckets is how many buckets there are.
+func countBuckets(tx *bolt.Tx) (n uint64) {
+	c := tx.Cursor()
+	for k, _ := c.First(); k != nil; k, _ = c.Next() {
+		n++
+	}
+	return n
 }
 
 func checkFormat(tx *bolt.Tx) error {
@@ -93,7 +105,12 @@ func checkFormat(tx *bolt.Tx) error {
 			return &Damage{Detail: fmt.Sprintf("bucket %q is missing", name)}
 		}
 	}
-	return nil
+	// A damaged page can hide buckets without making any of them wrong.
+	buckets, err := number(tx, bucketsKey)
+	if err == nil && buckets != countBuckets(tx) {
+		err = &Damage{Detail: fmt.Sprintf("there are %d buckets of %d", countBuckets(tx), buckets)}
+	}
+	return err
 }
 
 func putNumber(tx *bolt.Tx, key string, n uint64) error {

@@ -161,10 +161,6 @@ func values(r *meta.Reader, id uint64) (map[string]string, error) {
 			got[fmt.Sprint("s", ref, pins.Indices())] = fmt.Sprint(done, quota)
 			return nil
 		}),
-		r.Explosions(id, func(dim int, parents, children uint64) error {
-			got[fmt.Sprint("x", dim)] = fmt.Sprint(parents, children)
-			return nil
-		}),
 	)
 }
 
@@ -178,7 +174,7 @@ func change(t *rapid.T, b *meta.Batch, m *model) {
 	c := drawCoord(t)
 	n := rapid.Uint32Range(0, 3).Draw(t, "n")
 	text := rapid.SampledFrom([]string{"", "a", "some data"}).Draw(t, "data")
-	switch rapid.IntRange(0, 14).Draw(t, "change") {
+	switch rapid.IntRange(0, 13).Draw(t, "change") {
 	case 0:
 		p := meta.Footprint{Format: 1, RunID: text, State: "running", Asked: []byte("{}"), Source: []byte("x"), Summary: []byte("[]"), Started: time.Unix(5, 6).UTC()}
 		b.PutFootprint(p)
@@ -208,9 +204,6 @@ func change(t *rapid.T, b *meta.Batch, m *model) {
 	case 9, 10:
 		b.PutShare(id, int(n), c, uint64(n)<<40, 7)
 		m.put(id, fmt.Sprint("s", n, c.Indices()), fmt.Sprint(uint64(n)<<40, 7))
-	case 11:
-		b.PutExplosion(id, int(n), 3, uint64(len(text)))
-		m.put(id, fmt.Sprint("x", n), fmt.Sprint(3, len(text)))
 	default:
 		b.PutTickets(id, c, n, []byte(text))
 		m.put(id, fmt.Sprint("t", c.Indices(), n), text)

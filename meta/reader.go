@@ -56,7 +56,7 @@ func (r *Reader) Footprint() (p Footprint, ok bool, err error) {
 func onlyNumbers(b *bolt.Bucket) error {
 	c := b.Cursor()
 	for k, _ := c.First(); k != nil; k, _ = c.Next() {
-		if string(k) != formatKey && string(k) != appliedKey {
+		if string(k) != formatKey && string(k) != appliedKey && string(k) != bucketsKey {
 			return &Damage{Detail: "the footprint is not found under its key"}
 		}
 	}
@@ -117,19 +117,6 @@ func (r *Reader) Shares(id uint64, fn func(ref int, pins coord.Coord, done, quot
 			return false, nil
 		}
 		return true, fn(int(ref), pins, done, quota)
-	})
-}
-
-// Explosions calls fn with the explosions of a dataflow, in the order of the
-// dimensions, until it returns an error.
-func (r *Reader) Explosions(id uint64, fn func(dim int, parents, children uint64) error) error {
-	return r.each(id, explosionsKind, func(key, body []byte) (bool, error) {
-		dim, ok := explosionOf(key)
-		parents, children, whole := decodePair(body)
-		if !ok || !whole {
-			return false, nil
-		}
-		return true, fn(int(dim), parents, children)
 	})
 }
 

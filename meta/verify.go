@@ -2,6 +2,7 @@ package meta
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 
 	bolt "go.etcd.io/bbolt"
@@ -19,16 +20,17 @@ func (r *Reader) Verify() error {
 	if err := r.History(func(string, []byte) error { return nil }); err != nil {
 		return err
 	}
-	dataflows, err := r.Dataflows()
-	if err != nil {
+	if _, err := r.Dataflows(); err != nil {
 		return err
 	}
-	for _, d := range dataflows {
-		if err := r.verifyDataflow(d.ID); err != nil {
-			return err
-		}
-	}
 	return r.tx.ForEach(func(name []byte, b *bolt.Bucket) error {
+		if len(name) == 9 && name[0] == dataflowPrefix {
+			if err := r.verifyDataflow(binary.BigEndian.Uint64(name[1:])); err != nil {
+				return err
+			}
+		} else if s := string(name); s != stateBucket && s != dataflowsBucket && s != historyBucket {
+			return &Damage{Detail: fmt.Sprintf("there is a bucket of no known kind (%x)", name)}
+		}
 		return verifyOrder(name, b)
 	})
 }

@@ -156,7 +156,7 @@ func TestSecrets(t *testing.T) {
 
 // What is kept of a file does not tell its secrets, and can be looked at.
 func TestSnapshot(t *testing.T) {
-	const src = "\ufeffpipeline: p\nparams:\n  a: {secret: true, type: int, default: 4711} # é\n  b: {default: 'hunter2', secret: true, choices: [hunter2, b]}\n  c: open\ntasks:\n  t: {out: T, run: echo $a $b}\n"
+	const src = "\ufeffpipeline: p\nparams:\n  a: {secret: true, type: int, default: 4711} # é\n  b: {default: 'hunter2', secret: true, choices: [b, hunter2]}\n  c: open\ntasks:\n  t: {out: T, run: echo $a $b}\n"
 	p := mustLoad(t, src, Options{LookupEnv: noEnv})
 	if len(p.Warnings) != 2 || strings.Contains(p.Warnings.Error(), "4711") {
 		t.Errorf("warnings: %v", p.Warnings)
@@ -165,11 +165,14 @@ func TestSnapshot(t *testing.T) {
 		t.Errorf("the values are %q", got)
 	}
 	kept := string(p.Snapshot())
-	want := strings.Replace(strings.Replace(src, "4711", "null", 1), "'hunter2'", "null", 1)
+	want := strings.Replace(strings.Replace(src, "4711", "0", 1), "'hunter2'", `"b"`, 1)
 	if diff := cmp.Diff(want, kept); diff != "" {
 		t.Error(diff)
 	}
 	q := mustLoad(t, kept, Options{})
+	if _, err := Load([]byte(kept), Options{LookupEnv: noEnv}); err != nil {
+		t.Errorf("the snapshot can't be run: %v", err)
+	}
 	if q.Task("t").Fingerprint != p.Task("t").Fingerprint || q.Param("a").Value.Kind != 0 {
 		t.Error("the snapshot is another pipeline")
 	}

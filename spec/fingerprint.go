@@ -200,28 +200,37 @@ func digestFields(fields []Field) value.Digest {
 // the body mentions, picked from at, which is the job's coordinate of t.Context,
 // and of extra: the content's digest of a source, else zero.
 func JobKey(t *TaskSpec, inputs []value.Digest, at coord.Coord, extra value.Digest) value.Digest {
-	h := newDigest(jobKeyVersion)
-	h.Write(t.Fingerprint[:])
-	order := make([]int, len(t.In))
-	for i := range order {
-		order[i] = i
+	// Written out before it is hashed: a state has a key for every job, and a
+	// check computes them all.
+	var room [512]byte
+	b := appendText(room[:0], jobKeyVersion)
+	b = append(b, t.Fingerprint[:]...)
+	var few [8]int
+	order := few[:0]
+	for i := range t.In {
+		order = append(order, i)
 	}
-	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(t.In[a].Arg, t.In[b].Arg) })
-	h.count(len(order))
+	if len(order) > 1 {
+		slices.SortFunc(order, func(a, b int) int { return cmp.Compare(t.In[a].Arg, t.In[b].Arg) })
+	}
+	b = appendCount(b, len(order))
 	for _, i := range order {
-		h.text(t.In[i].Arg)
-		h.Write(inputs[i][:])
+		b = appendText(b, t.In[i].Arg)
+		b = append(b, inputs[i][:]...)
 	}
 	for i, d := range t.Context {
 		if t.Mentioned(d.Name) {
-			h.text(d.Name)
-			h.count(int(at.At(i)))
+			b = appendText(b, d.Name)
+			b = appendCount(b, int(at.At(i)))
 		}
 	}
-	h.text("extra")
-	h.Write(extra[:])
-	return h.sum()
+	b = appendText(b, "extra")
+	return sha256.Sum256(append(b, extra[:]...))
 }
+
+func appendCount(b []byte, n int) []byte { return binary.BigEndian.AppendUint64(b, uint64(n)) }
+
+func appendText(b []byte, s string) []byte { return append(appendCount(b, len(s)), s...) }
 
 // digest is a hash of texts and numbers, framed.
 type digest struct{ hash.Hash }

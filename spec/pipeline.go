@@ -26,7 +26,7 @@ type Pipeline struct {
 	entities map[string]*Entity
 	dims     map[string]*Dim
 	params   map[string]*Param
-	hidden   []span // of Source less its byte order mark: what Snapshot leaves out
+	hidden   []placeholder
 }
 
 // Task is the task of that name, or nil.

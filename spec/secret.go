@@ -11,7 +11,8 @@ import (
 
 // secretDefault reads the default of a secret param, which the file itself
 // tells: Snapshot leaves it out, and a person should know. Who looks at a
-// snapshot finds null there, and so it is not read without an environment.
+// snapshot finds something else there, and so it is not read without an
+// environment.
 func (l *loader) secretDefault(p *Param, n *node, choices []value.Value) {
 	if n.bad {
 		return
@@ -20,7 +21,7 @@ func (l *loader) secretDefault(p *Param, n *node, choices []value.Value) {
 		l.errorf(n.at, "secret", "give it on one line, best not in the file at all", "the default of a secret param is one text on one line").Found = ""
 		return
 	}
-	l.pipeline.hidden = append(l.pipeline.hidden, n.at)
+	l.pipeline.hidden = append(l.pipeline.hidden, placeholder{n.at, p.placeholder(choices)})
 	l.warnf(n.at, "secret", "leave the default out and say `env: "+envOf(p)+"`, or give it with -p", "the default of the secret param `%s` is for everybody to read who can read the file", p.Name).Found = ""
 	if l.options.LookupEnv == nil {
 		return
@@ -29,6 +30,25 @@ func (l *loader) secretDefault(p *Param, n *node, choices []value.Value) {
 	p.Value = l.nodeValue(l.report, p, n, "the default of")
 	l.checkChoice(p, choices, n)
 	hideFound(l.errs[before:])
+}
+
+// placeholder stands in a snapshot where the default of a secret stood.
+type placeholder struct {
+	at   span // of Source less its byte order mark
+	text string
+}
+
+// placeholder is a text that may stand where the param's default stands.
+func (p *Param) placeholder(choices []value.Value) string {
+	switch {
+	case len(choices) > 0 && choices[0].Kind != 0:
+		return string(choices[0].JSON)
+	case p.Type == ParamInt, p.Type == ParamFloat:
+		return "0"
+	case p.Type == ParamBool:
+		return "false"
+	}
+	return "null"
 }
 
 func envOf(p *Param) string {
@@ -53,17 +73,18 @@ func (p *Pipeline) Secrets() []string {
 }
 
 // Snapshot is the file's bytes for keeping: the defaults of secret params are
-// written null.
+// replaced by something that means nothing.
 func (p *Pipeline) Snapshot() []byte {
 	if len(p.hidden) == 0 {
 		return p.Source
 	}
 	mark := len(p.Source) - len(bytes.TrimPrefix(p.Source, []byte("\ufeff")))
 	hidden := slices.Clone(p.hidden)
-	slices.SortFunc(hidden, func(a, b span) int { return b.start - a.start })
+	slices.SortFunc(hidden, func(a, b placeholder) int { return b.at.start - a.at.start })
+	hidden = slices.CompactFunc(hidden, func(a, b placeholder) bool { return a.at == b.at }) // one anchor, many aliases
 	out := slices.Clone(p.Source)
 	for _, h := range hidden {
-		out = slices.Replace(out, mark+h.start, mark+h.end, []byte("null")...)
+		out = slices.Replace(out, mark+h.at.start, mark+h.at.end, []byte(h.text)...)
 	}
 	return out
 }

@@ -205,8 +205,11 @@ func (c *checker) headers() error {
 // instances checks every bucket of an instance, of known ones and of others.
 func (c *checker) instances() error {
 	return c.r.tx.ForEach(func(name []byte, b *bolt.Bucket) error {
-		if len(name) != 9 {
+		switch s := string(name); {
+		case s == stateBucket, s == headersBucket, s == dropsBucket, s == commitsBucket, s == blobsBucket:
 			return c.order(0, name, b)
+		case len(name) != 9:
+			return c.fault(&Damage{Detail: fmt.Sprintf("there is a bucket of no known kind (%x)", name)})
 		}
 		inst := binary.BigEndian.Uint64(name[1:])
 		if c.r.store.pending.dropped(inst) {
@@ -275,19 +278,17 @@ func (c *checker) job(inst uint64, rec *storedRecord, out *Output) error {
 	if errors.Is(err, ErrReleased) {
 		return nil
 	}
-	if err != nil {
-		return err
+	if rec.flags&flagBlobs != 0 && out == nil { // the counts do not know what is pending
+		named := map[blobID]int64{}
+		blobsOfRecord(c.r.instance(inst).chunks.bucket, inst, rec, named)
+		for id := range named {
+			c.named[id]++
+		}
 	}
-	c.report.Values += uint64(rec.items())
-	if rec.flags&flagBlobs == 0 || out != nil {
-		return nil // the counts do not know what is pending
+	if err == nil {
+		c.report.Values += uint64(rec.items())
 	}
-	named := map[blobID]int64{}
-	blobsOfRecord(c.r.instance(inst).chunks.bucket, inst, rec, named)
-	for id := range named {
-		c.named[id]++
-	}
-	return nil
+	return err
 }
 
 // chunks looks for chunks of jobs without a record.

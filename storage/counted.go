@@ -38,3 +38,49 @@ func counted(b *bolt.Bucket) (n uint64) {
 	}
 	return n
 }
+
+// createBucket makes a bucket if there is none. The number of buckets is kept
+// for the same reason as that of their keys.
+func (w *txWriter) createBucket(name []byte) (*bolt.Bucket, error) {
+	if b := w.tx.Bucket(name); b != nil {
+		return b, nil
+	}
+	b, err := w.tx.CreateBucket(name)
+	if err != nil {
+		return nil, fmt.Errorf("create bucket %x: %w", name, err)
+	}
+	n, err := number(w.tx, bucketsKey)
+	if err != nil {
+		return nil, err
+	}
+	return b, putNumber(w.tx, bucketsKey, n+1)
+}
+
+// recountBuckets counts the buckets after some were deleted.
+func recountBuckets(tx *bolt.Tx) error {
+	return putNumber(tx, bucketsKey, counted(tx.Cursor().Bucket()))
+}
+
+// checkBuckets is what is wrong with the number of buckets, nil if nothing is,
+// or if some are just being deleted. A bucket that is not found is no reason to
+// refuse the others.
+func checkBuckets(tx *bolt.Tx) *Damage {
+	want, err := number(tx, bucketsKey)
+	if err != nil {
+		return &Damage{Detail: "the number of buckets cannot be read"}
+	}
+	if k, _ := tx.Bucket([]byte(dropsBucket)).Cursor().First(); k != nil {
+		return nil
+	}
+	if n := counted(tx.Cursor().Bucket()); n != want {
+		return &Damage{Detail: fmt.Sprintf("there are %d buckets of %d", n, want)}
+	}
+	return nil
+}
+
+func putNumber(tx *bolt.Tx, key string, n uint64) error {
+	if err := tx.Bucket([]byte(stateBucket)).Put([]byte(key), sealNumber(key, n)); err != nil {
+		return fmt.Errorf("put %s: %w", key, err)
+	}
+	return nil
+}

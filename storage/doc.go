@@ -6,7 +6,8 @@
 // data.db is a bbolt database with these buckets, all at the top level. Numbers
 // in keys are big-endian, so that keys sort as the numbers do.
 //
-//	state     format, footprint, next (instance number), commit (last number)
+//	state     format, footprint, next (instance number), commit (last number),
+//	          buckets (their number)
 //	headers   instance -> header
 //	drops     instance -> what is being dropped of it, in steps
 //	commits   number of a commit -> the jobs whose records it put, until

@@ -121,7 +121,10 @@ func (s *Store) finishDrop(inst uint64, last func(tx *bolt.Tx) error) {
 			if err := last(tx); err != nil {
 				return err
 			}
-			return deleteCounted(tx.Bucket([]byte(dropsBucket)), instanceKey(inst))
+			if err := deleteCounted(tx.Bucket([]byte(dropsBucket)), instanceKey(inst)); err != nil {
+				return err
+			}
+			return recountBuckets(tx)
 		},
 		Done: func(err error) {
 			if err == nil {

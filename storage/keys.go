@@ -9,7 +9,7 @@ import (
 // Top-level buckets. Those of an instance are a letter and its eight-byte
 // number; no other name is nine bytes long.
 const (
-	stateBucket   = "state"   // format, footprint, next instance, last commit
+	stateBucket   = "state"   // format, footprint, next instance, last commit, buckets
 	headersBucket = "headers" // instance -> header
 	dropsBucket   = "drops"   // instance -> what is being dropped of it in steps
 	commitsBucket = "commits" // commit -> jobs whose records it holds
@@ -26,8 +26,9 @@ const (
 	footprintKey = "footprint"
 	nextKey      = "next"
 	commitKey    = "commit"
+	bucketsKey   = "buckets"
 
-	stateNumbers = 3 // all of them but the footprint
+	stateNumbers = 4 // all of them but the footprint
 )
 
 // jobMark ends a job's key, so that the job without dimensions has one too.

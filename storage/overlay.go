@@ -83,6 +83,9 @@ func (o *overlay) load(tx *bolt.Tx) {
 }
 
 func (o *overlay) loadHeaders(tx *bolt.Tx) {
+	if d := checkBuckets(tx); d != nil {
+		o.broken[0] = d
+	}
 	b := tx.Bucket([]byte(headersBucket))
 	c := b.Cursor()
 	n := uint64(0)

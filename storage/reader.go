@@ -26,7 +26,15 @@ type Reader struct {
 	at    *instReader // the one used last
 	key   []byte      // for keys, reused
 	cache chunkCache
+	last  lastRecord
 	upTo  uint64 // batches that the reader sees
+}
+
+// lastRecord is the record of the transaction that was read last: who reads the
+// items of a list one by one asks for it again and again.
+type lastRecord struct {
+	inst   uint64
+	record *storedRecord
 }
 
 // instReader is the buckets of an instance in a transaction.
@@ -172,6 +180,9 @@ func (r *Reader) find(inst uint64, c coord.Coord) (*storedRecord, *Output, error
 	} else if e != nil && e.batch <= r.upTo {
 		return e.record, e.output, nil
 	}
+	if l := &r.last; l.record != nil && l.inst == inst && l.record.Coord == c {
+		return l.record, nil, nil
+	}
 	in := r.instance(inst)
 	r.key = appendJobKey(r.key[:0], c)
 	v, ok := in.records.get(r.key)
@@ -182,6 +193,7 @@ func (r *Reader) find(inst uint64, c coord.Coord) (*storedRecord, *Output, error
 	if err != nil {
 		return nil, nil, err
 	}
+	r.last = lastRecord{inst, &rec}
 	return &rec, nil, nil
 }
 

@@ -1,6 +1,10 @@
 package storage
 
-import "errors"
+import (
+	"errors"
+
+	"operon/spec/coord"
+)
 
 // Number is how many records an instance has by its own account: what is
 // durable, and without looking at any of them.
@@ -26,4 +30,30 @@ func (r *Reader) Scan(inst uint64, fn func(Record, *Damage) error) error {
 		}
 		return err
 	})
+}
+
+// Look looks whether all items of a job are there, and the blobs that they name,
+// in their size, as CheckJob does. It returns how many items there are, and how
+// many of them name a blob.
+func (r *Reader) Look(inst uint64, job coord.Coord) (items, blobs uint64, err error) {
+	rec, out, err := r.find(inst, job)
+	if err != nil {
+		return 0, 0, err
+	}
+	if rec == nil {
+		return 0, 0, ErrNoRecord
+	}
+	if err := r.checkOutput(inst, rec, out, false); err != nil {
+		return 0, 0, err
+	}
+	if rec.flags&flagBlobs == 0 {
+		return uint64(rec.items()), 0, nil
+	}
+	err = r.items(inst, rec, out, func(_ uint32, it *item) error {
+		if _, _, ok := it.blob(); ok {
+			blobs++
+		}
+		return nil
+	})
+	return uint64(rec.items()), blobs, err
 }

@@ -118,7 +118,7 @@ func initialize(tx *bolt.Tx) error {
 		}
 	}
 	b := tx.Bucket([]byte(stateBucket))
-	for key, n := range map[string]uint64{formatKey: Format, nextKey: 1, commitKey: 0} {
+	for key, n := range map[string]uint64{formatKey: Format, nextKey: 1, commitKey: 0, bucketsKey: 5} {
 		if err := b.Put([]byte(key), sealNumber(key, n)); err != nil {
 			return fmt.Errorf("put %q: %w", key, err)
 		}

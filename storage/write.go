@@ -137,9 +137,9 @@ func (w *txWriter) instance(inst uint64) (*instWriter, error) {
 		return in, nil
 	}
 	in := &instWriter{recordsName: bucketOf(recordsPrefix, inst), chunksName: bucketOf(chunksPrefix, inst)}
-	b, err := w.tx.CreateBucketIfNotExists(in.recordsName)
+	b, err := w.createBucket(in.recordsName)
 	if err != nil {
-		return nil, fmt.Errorf("create bucket of instance %d: %w", inst, err)
+		return nil, err
 	}
 	b.FillPercent = fill
 	in.records = b
@@ -216,9 +216,9 @@ func (w *txWriter) putOutput(in *instWriter, c coord.Coord, o *Output) error {
 		return nil
 	}
 	if in.chunks == nil {
-		b, err := w.tx.CreateBucketIfNotExists(in.chunksName)
+		b, err := w.createBucket(in.chunksName)
 		if err != nil {
-			return fmt.Errorf("create bucket of chunks: %w", err)
+			return err
 		}
 		b.FillPercent = fill
 		in.chunks = b
@@ -272,9 +272,9 @@ func (w *txWriter) putFailure(p *op) error {
 		return nil
 	}
 	name := bucketOf(failuresPrefix, p.inst)
-	b, err := w.tx.CreateBucketIfNotExists(name)
+	b, err := w.createBucket(name)
 	if err != nil {
-		return fmt.Errorf("create bucket of failures: %w", err)
+		return err
 	}
 	key := appendJobKey(nil, p.coord)
 	if err := putCounted(b, key, boltfile.Seal(name, key, appendFailure(nil, p.failure))); err != nil {

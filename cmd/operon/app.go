@@ -73,7 +73,8 @@ func (a *app) cli() *cli.App {
 		Commands: []*cli.Command{
 			a.runCommand(), a.planCommand(), a.whyCommand(), a.validateCommand(), a.statusCommand(), a.getCommand(), a.logsCommand(),
 			a.pauseCommand(), a.resumeCommand(), a.quitCommand(),
-			a.graphCommand(), a.initCommand(), a.schemaCommand(), a.completionCommand(), a.completeCommand(),
+			a.lineageCommand(), a.checkCommand(), a.rebuildCommand(), a.cleanCommand(), a.compactCommand(), a.acceptCommand(),
+			a.graphCommand(), a.workerTestCommand(), a.initCommand(), a.schemaCommand(), a.completionCommand(), a.completeCommand(),
 			a.versionCommand(), a.helpCommand(),
 		},
 	}

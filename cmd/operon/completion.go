@@ -130,6 +130,9 @@ func flagValues(command, flag, file string) []string {
 	case "log-format":
 		return []string{"console", "json"}
 	case "format":
+		if command == "lineage" {
+			return []string{"text", "json", "dot"}
+		}
 		return []string{"text", "dot", "mermaid", "svg"}
 	case "until":
 		return tasksOf(file)
@@ -148,7 +151,7 @@ func flagValues(command, flag, file string) []string {
 // names are the tasks or entities that a command takes.
 func names(command, file string) []string {
 	switch command {
-	case "get":
+	case "get", "lineage":
 		var out []string
 		if p := look(file); p != nil {
 			for _, t := range p.Tasks {
@@ -156,7 +159,7 @@ func names(command, file string) []string {
 			}
 		}
 		return out
-	case "logs", "pause", "resume":
+	case "accept", "logs", "pause", "resume":
 		return tasksOf(file)
 	}
 	return nil

@@ -81,7 +81,7 @@ func machineFault(err error) bool {
 
 func usageFault(err error) bool {
 	return is[*usageError](err) || is[spec.Errors](err) || is[*engine.UnknownError](err) ||
-		is[*engine.ForeignError](err) || is[*engine.NewerError](err) ||
+		is[*engine.ForeignError](err) || is[*engine.NotOursError](err) || is[*engine.AcceptError](err) || is[*engine.ReleasedError](err) || is[*engine.NewerError](err) ||
 		errors.Is(err, engine.ErrNoState) || errors.Is(err, fs.ErrNotExist)
 }
 

@@ -12,6 +12,7 @@ import (
 	"operon/cmd/operon/internal/term"
 	"operon/engine"
 	"operon/engine/control"
+	"operon/spec"
 	"operon/spec/coord"
 )
 
@@ -23,7 +24,7 @@ func (a *app) getCommand() *cli.Command {
 		Description: "Values come as text, each with one line end, in coordinate order. What is not there yet\n" +
 			"is left out, and standard error says how much that is.",
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "at", Usage: "only those `AT` these indices, such as i=0,j=2: any of the entity's dimensions"},
+			&cli.StringFlag{Name: "at", Usage: "only those `AT` these indices, such as i=0,j=2: any of the entity's dimensions; @x is the one with the label x"},
 			jsonFlag("write one JSON object a value, a line each"),
 			&cli.StringFlag{Name: "out", Usage: "write each value to a file of its own in `DIR`"},
 			stateFlag(),
@@ -41,7 +42,7 @@ func (a *app) getAction(c *cli.Context) error {
 	if c.Bool("json") && c.String("out") != "" {
 		return usagef("get: --json and --out are two ways to write the values; choose one")
 	}
-	at, err := parseAt(c.String("at"))
+	at, labels, err := parseAt(c.String("at"))
 	if err != nil {
 		return err
 	}
@@ -53,7 +54,7 @@ func (a *app) getAction(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	q := engine.Query{Entity: entity, At: at}
+	q := engine.Query{Entity: entity, At: at, Labels: labels}
 	return errors.Join(a.get(c.Context, t, src, q, c.Bool("json"), c.String("out")), src.close())
 }
 
@@ -70,21 +71,49 @@ func fileAndEntity(args []string) (file, entity string, err error) {
 	return "", "", usagef("get wants a FILE, which may be left out, and one ENTITY; there are %d arguments", len(args))
 }
 
-// parseAt reads --at. Which dimensions there are is for who answers to say.
-func parseAt(text string) (coord.Binding, error) {
-	var names []string
-	for part := range strings.SplitSeq(text, ",") {
+// parseAt reads --at: indices, and labels with an @ before them. Which dimensions
+// there are is for who answers to say.
+func parseAt(text string) (at coord.Binding, labels map[string]string, err error) {
+	var names, indices []string
+	for _, part := range atParts(text) {
 		name, index, _ := strings.Cut(part, "=")
-		if strings.HasPrefix(strings.TrimSpace(index), "@") {
-			return nil, notYet("--at with a label", "give the index")
+		name = strings.TrimSpace(name)
+		if label, ok := strings.CutPrefix(strings.TrimSpace(index), "@"); ok {
+			if _, twice := labels[name]; twice || !spec.IsName(name) {
+				return nil, nil, usagef("--at: %s: a label is given for one dimension, once", quote(part))
+			}
+			if labels == nil {
+				labels = map[string]string{}
+			}
+			labels[name] = label
+			continue
 		}
-		names = append(names, strings.TrimSpace(name))
+		names, indices = append(names, name), append(indices, part)
 	}
-	at, err := coord.Parse(text, names)
-	if err != nil {
-		return nil, usagef("--at: %v", err)
+	if at, err = coord.Parse(strings.Join(indices, ","), names); err != nil {
+		return nil, nil, usagef("--at: %v", err)
 	}
-	return at, nil
+	for name := range at {
+		if _, both := labels[name]; both {
+			return nil, nil, usagef("--at: %s is given by index and by label; choose one", name)
+		}
+	}
+	return at, labels, nil
+}
+
+// atParts splits a coordinate at its commas, but for those of a label: what
+// follows a comma begins with a name and an equals sign.
+func atParts(text string) []string {
+	var out []string
+	for part := range strings.SplitSeq(text, ",") {
+		name, _, isPart := strings.Cut(part, "=")
+		if n := len(out) - 1; n >= 0 && strings.Contains(out[n], "=@") && !(isPart && spec.IsName(strings.TrimSpace(name))) {
+			out[n] += "," + part
+			continue
+		}
+		out = append(out, part)
+	}
+	return out
 }
 
 // get writes the values that a query names, one after another.
@@ -102,7 +131,7 @@ func (a *app) get(ctx context.Context, t target, src *source, q engine.Query, as
 	case asJSON:
 		w = &jsonWriter{out: buf, entity: q.Entity, dims: dims}
 	default:
-		w = &textWriter{out: buf, entity: q.Entity, dims: dims, base: t.dir(), alone: len(q.At) == len(dims), facts: facts}
+		w = &textWriter{out: buf, entity: q.Entity, dims: dims, base: t.dir(), alone: len(q.At)+len(q.Labels) == len(dims), facts: facts}
 	}
 	found, err := src.Values(ctx, q, func(it engine.Item) error {
 		if err := w.write(it); err != nil {

@@ -22,7 +22,7 @@ func (a *app) logsCommand() *cli.Command {
 		ArgsUsage:   "[FILE] [TASK]",
 		Description: "Logs come byte for byte, each below a line that names its job, unless a single job is\nasked for by TASK and --at.",
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "at", Usage: "only of jobs `AT` these indices, such as i=0,j=2"},
+			&cli.StringFlag{Name: "at", Usage: "only of jobs `AT` these indices, such as i=0,j=2; @x is the one with the label x"},
 			&cli.BoolFlag{Name: "failed", Usage: "only of jobs that failed"},
 			stateFlag(),
 			logFormatFlag(),
@@ -36,15 +36,15 @@ func (a *app) logsAction(c *cli.Context) error {
 	if len(names) > 1 {
 		return usagef("logs wants a FILE and one TASK, both of which may be left out; there are %d arguments", c.NArg())
 	}
-	at, err := parseAt(c.String("at"))
+	at, labels, err := parseAt(c.String("at"))
 	if err != nil {
 		return err
 	}
-	q := engine.LogQuery{At: at, Failed: c.Bool("failed")}
+	q := engine.LogQuery{At: at, Labels: labels, Failed: c.Bool("failed")}
 	if len(names) == 1 {
 		q.Task = names[0]
 	}
-	if q.Task == "" && len(at) > 0 {
+	if q.Task == "" && len(at)+len(labels) > 0 {
 		return usagef("logs: --at needs a TASK, whose dimensions it names")
 	}
 	t, err := find(c, file)
@@ -64,12 +64,12 @@ func (a *app) logs(ctx context.Context, src *source, q engine.LogQuery) error {
 	out := bufio.NewWriterSize(a.results(), 64<<10)
 	first := true
 	err := src.Logs(ctx, q, func(l engine.Log) error {
-		alone := q.Task != "" && len(q.At) == len(l.Dims)
+		alone := q.Task != "" && len(q.At)+len(q.Labels) == len(l.Dims)
 		if !alone {
 			if !first {
 				out.WriteByte('\n')
 			}
-			fmt.Fprintln(out, facts.Paint(term.Bold, fmt.Sprintf("==> %s: %s <==", live.Job(l.Task, l.Coord.Format(l.Dims)), l.Path)))
+			fmt.Fprintln(out, facts.Paint(term.Bold, fmt.Sprintf("==> %s: %s <==", live.Job(l.Task, l.At()), l.Path)))
 		}
 		first = false
 		return copyLog(out, l.Path, !alone)

@@ -33,7 +33,12 @@ func (a *app) runCommand() *cli.Command {
 			&cli.BoolFlag{Name: "keep-going", Aliases: []string{"k"}, Usage: "when a job fails, go on with what does not need it"},
 			&cli.StringSliceFlag{Name: "until", Usage: "run `TASK` and what it needs, nothing else; may be repeated"},
 			&cli.BoolFlag{Name: "fresh", Usage: "ignore everything that is there, and start over"},
+			&cli.StringSliceFlag{Name: "redo", Usage: "run `TASK` again, and what hangs on it where its results differ; may be repeated, or a comma list"},
+			&cli.BoolFlag{Name: "redo-inconsistent", Usage: "look at all results first, and run those again that are damaged"},
+			&cli.BoolFlag{Name: "rebuild", Usage: "first make the metadata again from the data: operon rebuild"},
+			&cli.StringSliceFlag{Name: "skip", Usage: "with --rebuild, throw away the results of `TASK` and of all that hangs on it"},
 			&cli.BoolFlag{Name: "n", Aliases: []string{"dry-run"}, Usage: "say what would run and why, and run nothing: operon plan"},
+			&cli.StringFlag{Name: "memo-limit", Usage: "after a complete run, keep `SIZE` of results of replaced tasks, the newest; 0: none", DefaultText: "all, until operon clean"},
 			&cli.BoolFlag{Name: "adopt", Usage: "take over the state of a pipeline file that was moved"},
 			stateFlag(),
 			&cli.StringFlag{Name: "ui", Value: "auto", Usage: "show the run as `MODE`: auto, plain, json or quiet"},
@@ -125,7 +130,15 @@ func runOptions(c *cli.Context, file string) (engine.Options, error) {
 	o := engine.Options{
 		Dir: filepath.Dir(file), State: c.String("state"), Jobs: c.Int("j"),
 		KeepGoing: c.Bool("keep-going"), Until: c.StringSlice("until"), Fresh: c.Bool("fresh"), Adopt: c.Bool("adopt"),
+		Redo: listed(c.StringSlice("redo")), RedoInconsistent: c.Bool("redo-inconsistent"),
+		Rebuild: c.Bool("rebuild"), Skip: listed(c.StringSlice("skip")),
 		Build: version(),
+	}
+	switch {
+	case len(o.Skip) > 0 && !o.Rebuild:
+		return o, usagef("--skip is part of --rebuild: give both")
+	case o.Fresh && (o.Rebuild || o.RedoInconsistent || len(o.Redo) > 0):
+		return o, usagef("--fresh starts over; --redo, --redo-inconsistent and --rebuild go on from what is there: choose one")
 	}
 	if c.IsSet("j") && o.Jobs < 1 {
 		return o, usagef("-j is a number of jobs from 1, not %d", o.Jobs)
@@ -133,6 +146,9 @@ func runOptions(c *cli.Context, file string) (engine.Options, error) {
 	var err error
 	if o.MaxOutput, err = size(c.String("max-output")); err != nil {
 		return o, usagef("--max-output: %v", err)
+	}
+	if o.MemoLimit, err = memoLimit(c.String("memo-limit")); err != nil {
+		return o, usagef("--memo-limit: %v", err)
 	}
 	if o.LogLimit, err = size(c.String("log-limit")); err != nil {
 		return o, usagef("--log-limit: %v", err)

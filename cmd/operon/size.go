@@ -21,3 +21,23 @@ func size(text string) (int64, error) {
 	}
 	return n << shift, nil
 }
+
+// memoLimit reads a size that may be 0, for none, which the engine takes as −1.
+func memoLimit(text string) (int64, error) {
+	if text == "0" {
+		return -1, nil
+	}
+	return size(text)
+}
+
+// bytesText is a number of bytes for a person: 512 bytes, 1.5 MiB.
+func bytesText(n int64) string {
+	if n < 1024 {
+		return count(int(n), "byte")
+	}
+	f, unit := float64(n)/1024, 0
+	for ; f >= 1024 && unit < 3; unit++ {
+		f /= 1024
+	}
+	return fmt.Sprintf("%.1f %ciB", f, "KMGT"[unit])
+}

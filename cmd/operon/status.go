@@ -49,7 +49,10 @@ func (a *app) statusAction(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	return a.writeStatus(s, c.Bool("json"))
+	if err := a.writeStatus(s, c.Bool("json")); err != nil || c.Bool("json") {
+		return err
+	}
+	return a.writeAccepted(t)
 }
 
 // status asks where the run stands. That it never ran is an answer too.

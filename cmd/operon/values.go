@@ -76,6 +76,10 @@ func (w *jsonWriter) write(it engine.Item) error {
 			b = append(b, ',')
 		}
 		b = value.AppendString(b, d)
+		if n == it.Coord.Len() {
+			b = append(b, ":null"...) // a list that is a hole has no indices
+			continue
+		}
 		b = fmt.Appendf(b, ":%d", it.Coord.At(n))
 	}
 	b = append(b, `},"value":`...)

@@ -32,8 +32,38 @@ type Job struct {
 	// (or Run itself, when it fails) removes it.
 	Dir string
 	// Log is the file for the job's standard error, absolute. It and its
-	// folder are made only when there is something to write.
+	// folder are made only when there is something to write. A worker process
+	// has one of its own, in the same folder.
 	Log string
+	// Env are further variables, NAME=value each, over all others but those of
+	// the job itself. Of a worker they are its process's: a job goes to one
+	// that was started with the same.
+	Env []string
+}
+
+// BatchRunner runs jobs in batches: those of one command travel to one worker
+// process, which has several in flight.
+type BatchRunner interface {
+	Runner
+	// RunBatch runs jobs of the same Env on slot, as Run does each. It returns
+	// when all that began have ended; after the first that failed none begins.
+	RunBatch(ctx context.Context, slot *Slot, jobs []*Job, b Batch)
+	// Close ends the processes that the runner keeps: they are asked to finish,
+	// and killed after the task's grace period, or when ctx ends. It may be called
+	// more than once, and while nothing runs.
+	Close(ctx context.Context)
+}
+
+// Batch is who takes what comes of a batch's jobs, on RunBatch's goroutine.
+type Batch interface {
+	// Stopped reports whether no further job may begin.
+	Stopped() bool
+	// Done takes how jobs[i] ended: a result or a failure. It is called once for
+	// each that began.
+	Done(i int, res *Result, f *Failure)
+	// Idle is called when jobs are under way and none has ended for a moment: what
+	// Done has taken should not wait for them.
+	Idle()
 }
 
 // Arg is one argument: a value, or a nested list of values.
@@ -78,9 +108,15 @@ type Config struct {
 	MaxOutput int64    // bytes of output a job; 0: DefaultMaxOutput
 	LogLimit  int64    // bytes of standard error kept a job, head and tail; 0: DefaultLogLimit
 	MaxMemory int64    // rough bound on one in-process job's result, bytes; 0: DefaultMaxOutput
-	Logger    *slog.Logger
+	Funcs     []Func   // what `func` bodies name
+	// Traffic hears each line that passes between the engine and a worker, without
+	// its line end, and what a worker prints to standard error as it comes; nil:
+	// nobody does. It may be called by two goroutines at once.
+	Traffic func(what Traffic, text []byte)
+	Logger  *slog.Logger
 
 	files fileCache // digests of files taken by reference
+	room  room      // for large outputs being read
 }
 
 const (

@@ -6,6 +6,10 @@
 // (thread, files, temporary folder) from job to job. How arguments reach a body
 // and how its output is read is the pipeline language's section on bodies.
 //
+// A worker's processes stay from job to job: a [BatchRunner] hands them the jobs of
+// a command one after another, several at once if the task says so, and reads the
+// answers on the slot's own thread. They end with Close.
+//
 // # Caveats
 //
 // The package works on Linux alone.

@@ -1,8 +1,10 @@
 package body
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"strconv"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -20,6 +22,11 @@ func (p *process) judge(ctx context.Context, x *proc.Exit) *Failure {
 	case proc.CauseStdout:
 		return p.tooMuch()
 	}
+	return p.ended(x)
+}
+
+// ended is the failure that an end of its own means, or nil.
+func (c *common) ended(x *proc.Exit) *Failure {
 	switch {
 	case x.Status.Signaled():
 		name := unix.SignalName(x.Status.Signal())
@@ -35,9 +42,53 @@ func (p *process) judge(ctx context.Context, x *proc.Exit) *Failure {
 	case x.Status.ExitStatus() != 0:
 		f := failf(KindExit, "exit status %d", x.Status.ExitStatus())
 		f.Exit = x.Status.ExitStatus()
+		if f.Exit == exitTryAgain {
+			again := true
+			f.Retryable = &again
+		}
 		return f
 	}
 	return nil
+}
+
+// orMemory says of a failure that memory ran out, where the task bounds it and
+// either what was printed last or the peak says so: a program that gets no more
+// ends in whatever way it likes.
+func (c *common) orMemory(f *Failure, x *proc.Exit, tail []byte) *Failure {
+	limit := c.task.Mem
+	if limit == 0 || f.Kind != KindExit && f.Kind != KindSignal {
+		return f
+	}
+	if x.MaxRSS < limit-limit/8 && !saysNoMemory(tail) {
+		return f
+	}
+	f.Message += fmt.Sprintf(" (out of memory: `mem` gives it %s, and it had %s at most)", sizeText(limit), sizeText(x.MaxRSS))
+	return f
+}
+
+// saysNoMemory reports whether text is how programs say that memory ran out.
+func saysNoMemory(text []byte) bool {
+	for _, words := range []string{
+		"MemoryError", "out of memory", "Out of memory", "OutOfMemory", "annot allocate", "bad_alloc", "ENOMEM", "emory exhausted",
+		"nsufficient memory",
+	} {
+		if bytes.Contains(text, []byte(words)) {
+			return true
+		}
+	}
+	return false
+}
+
+// sizeText is a number of bytes for a person.
+func sizeText(bytes int64) string {
+	size, unit := float64(bytes), "B"
+	for _, u := range []string{"KiB", "MiB", "GiB", "TiB"} {
+		if size < 1024 {
+			break
+		}
+		size, unit = size/1024, u
+	}
+	return strconv.FormatFloat(size, 'g', 3, 64) + " " + unit
 }
 
 // orFullDisk blames the machine for a failure if a disk is full that the body

@@ -1,6 +1,7 @@
 package body
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -87,7 +88,8 @@ func (e *environ) of(a *attempt, tempDir string) ([]string, error) {
 		"OPERON_ATTEMPT="+strconv.Itoa(a.job.Attempt),
 		"TMPDIR="+tempDir,
 	)
-	env = append(env, e.fixed...)
+	env = append(env, a.job.Env...)
+	env = append(env, without(e.fixed, a.job.Env)...)
 	for _, v := range e.own {
 		text, err := a.expand(v.Value)
 		if err != nil {
@@ -106,6 +108,22 @@ func (e *environ) of(a *attempt, tempDir string) ([]string, error) {
 		env = append(env, name+"="+text)
 	}
 	return env, nil
+}
+
+// without are the variables of env but those that others has, too: of two of a
+// name each program takes the one it likes.
+func without(env, others []string) []string {
+	if len(others) == 0 {
+		return env
+	}
+	out := make([]string, 0, len(env))
+	for _, v := range env {
+		name, _, _ := strings.Cut(v, "=")
+		if !slices.ContainsFunc(others, func(o string) bool { return strings.HasPrefix(o, name+"=") }) {
+			out = append(out, v)
+		}
+	}
+	return out
 }
 
 // varList is variables in order, each name once, the last value counting.

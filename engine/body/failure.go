@@ -1,6 +1,9 @@
 package body
 
-import "errors"
+import (
+	"errors"
+	"time"
+)
 
 // ErrKill as the cause of a cancelled context ends a job without a grace period.
 var ErrKill = errors.New("killed at once")
@@ -30,9 +33,19 @@ type Failure struct {
 	Signal  string // name such as SIGKILL, KindSignal
 	Stderr  []byte // the last lines of standard error, at most 2 KiB
 	Logged  int64  // bytes of standard error that the log holds
+	Log     string // the log, if it is another than the job's own: a worker's
 	Usage   Usage
 	Err     error // the cause, or nil
+	// Retryable is what the body itself says of a further attempt, whatever the
+	// task's `retry` is about; nil: nothing. A program that ends with status 75
+	// (EX_TEMPFAIL) says true, a worker what its answer's `retry` says.
+	Retryable  *bool
+	RetryAfter time.Duration // a further attempt should not begin before; 0: nothing is said
 }
+
+// exitTryAgain is the exit status of a program that asks to be run again
+// (EX_TEMPFAIL of sysexits.h).
+const exitTryAgain = 75
 
 // Error is the failure's message.
 func (f *Failure) Error() string { return f.Message }

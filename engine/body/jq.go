@@ -66,6 +66,9 @@ func (f *filter) Run(ctx context.Context, _ *Slot, job *Job) (res *Result, err e
 	if err != nil {
 		return nil, err
 	}
+	if fail := f.verify(items); fail != nil {
+		return nil, fail
+	}
 	return &Result{Items: items, Usage: usage.ended(), close: a.dir.remove}, nil
 }
 

@@ -17,7 +17,7 @@ const tailLimit = 2 << 10
 // writeLog writes what a job printed to standard error to its log, the middle
 // left out if it is longer than limit, and returns the log's size and the last
 // lines. Nothing printed makes no log.
-func writeLog(errs *proc.Capture, path string, limit int64) (size int64, tail []byte, err error) {
+func (c *common) writeLog(errs *proc.Capture, path string) (size int64, tail []byte, err error) {
 	if errs.Size == 0 {
 		return 0, nil, nil
 	}
@@ -29,8 +29,9 @@ func writeLog(errs *proc.Capture, path string, limit int64) (size int64, tail []
 	if err != nil {
 		return 0, tail, err
 	}
-	size, err = copyLog(f, errs, limit)
-	return size, tail, errors.Join(err, f.Close())
+	w := c.secrets.writer(f)
+	size, err = copyLog(w, errs, c.logLimit)
+	return size, tail, errors.Join(err, w.Close(), f.Close())
 }
 
 // createLog creates the file, and its folder if that is missing.
@@ -45,7 +46,7 @@ func createLog(path string) (*os.File, error) {
 	return os.Create(path)
 }
 
-func copyLog(f *os.File, errs *proc.Capture, limit int64) (int64, error) {
+func copyLog(f io.Writer, errs *proc.Capture, limit int64) (int64, error) {
 	if errs.Size <= limit {
 		return io.Copy(f, io.NewSectionReader(errs, 0, errs.Size))
 	}

@@ -21,6 +21,7 @@ type attempt struct {
 	out   string      // path that $out stands for, or ""
 	paths [][]string  // by argument and item: where its files lie, "" if not yet put there
 	texts []namedText // names resolved so far, few
+	bare  bool        // a file reads as its path alone, where JSON is written
 }
 
 type namedText struct{ name, text string }

@@ -23,13 +23,17 @@ func New(cfg *Config, t *spec.TaskSpec) (Runner, error) {
 		r, err = newFilter(c)
 	case spec.BodySource:
 		r, err = newSource(c)
+	case spec.BodyWorker:
+		r, err = newPersistent(c)
+	case spec.BodyFunc:
+		r, err = newFunction(c)
 	default:
 		err = fmt.Errorf("no body of kind %q", t.Body.Kind)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("task %s: %w", t.Name, err)
 	}
-	return r, nil
+	return c.secrets.guard(r), nil
 }
 
 // common is what all kinds of bodies have: the task and what its names mean.
@@ -41,6 +45,9 @@ type common struct {
 
 	maxOutput, logLimit, maxMemory int64
 	maxList                        int // items of a list
+
+	verifier *verifier // nil: any value will do
+	secrets  *secrets  // nil: there are none
 
 	noClone atomic.Bool // the state's file system can't clone files
 }
@@ -72,6 +79,11 @@ func newCommon(cfg *Config, t *spec.TaskSpec) (*common, error) {
 	for i, in := range t.In {
 		c.names[in.Arg] = name{arg: i, dim: -1}
 	}
+	var err error
+	if c.verifier, err = newVerifier(t); err != nil {
+		return nil, err
+	}
+	c.secrets = newSecrets(cfg.Pipeline)
 	for _, m := range t.Mentions {
 		if _, known := c.names[m]; !known && m != outName {
 			return nil, fmt.Errorf("the body mentions %q, which is no argument, dimension or param", m)

@@ -91,7 +91,8 @@ func readText(out []byte) ([]value.Value, error) {
 	if err := checkUTF8(out); err != nil {
 		return nil, err
 	}
-	return []value.Value{value.FromText(string(bytes.TrimSuffix(out, []byte("\n"))))}, nil
+	text := bytes.TrimSuffix(out, []byte("\n"))
+	return []value.Value{value.FromJSON(appendQuoted(make([]byte, 0, len(text)+2), text))}, nil
 }
 
 func readLines(out []byte, limit int) ([]value.Value, error) {

@@ -123,10 +123,10 @@ func (p *process) run(ctx context.Context, slot *Slot, a *attempt) (*Result, *Fa
 		return nil, machine("run the job's process", err)
 	}
 	usage := Usage{Start: exit.Start, Wall: exit.Wall, CPU: exit.CPU, MaxRSS: exit.MaxRSS}
-	logged, tail, logErr := writeLog(slot.proc.Stderr(), a.job.Log, p.logLimit)
+	logged, tail, logErr := p.writeLog(slot.proc.Stderr(), a.job.Log)
 	f := p.judge(ctx, exit)
 	if f != nil {
-		f = orFullDisk(f, p.workdir, slot.proc.TempDir())
+		f = p.orMemory(orFullDisk(f, p.workdir, slot.proc.TempDir()), exit, tail)
 	}
 	if f == nil && slot.proc.Stdout().Size > p.maxOutput {
 		f = p.tooMuch()
@@ -136,15 +136,42 @@ func (p *process) run(ctx context.Context, slot *Slot, a *attempt) (*Result, *Fa
 	}
 	res := &Result{Usage: usage, Logged: logged, close: a.dir.remove}
 	if f == nil {
-		if res.Items, err = p.read(slot, a); err != nil {
-			f = asFailure(err)
-		}
+		f = p.take(ctx, slot, a, res)
 	}
 	if f != nil {
 		f.Usage, f.Logged, f.Stderr = usage, logged, tail
 		return nil, f
 	}
 	return res, nil
+}
+
+// take reads what an attempt returned. A large output is read when there is room
+// for it, which is given back with its values.
+func (p *process) take(ctx context.Context, slot *Slot, a *attempt, res *Result) *Failure {
+	taken := int64(0)
+	if !p.toFile && p.task.Format != spec.FormatFile {
+		var f *Failure
+		if taken, f = p.cfg.room.take(ctx, slot.proc.Stdout().Size); f != nil {
+			return f
+		}
+	}
+	var err error
+	f := (*Failure)(nil)
+	if res.Items, err = p.read(slot, a); err != nil {
+		f = asFailure(err)
+	} else {
+		f = p.verify(res.Items)
+	}
+	if f != nil {
+		p.cfg.room.give(taken)
+		return f
+	}
+	res.close = func() error {
+		p.cfg.room.give(taken)
+		taken = 0
+		return a.dir.remove()
+	}
+	return nil
 }
 
 // program is the process of one attempt, and the file to close after it.
@@ -174,6 +201,6 @@ func (p *process) program(slot *Slot, a *attempt) (*proc.Program, *os.File, erro
 	return &proc.Program{
 		Path: path, Argv: argv, Env: env, Dir: p.workdir, Token: a.job.Token, Stdin: stdin,
 		Timeout: p.task.Timeout, Grace: p.task.Grace,
-		MaxOutput: p.maxOutput, MaxStderr: p.logLimit, KillCause: ErrKill,
+		MaxOutput: p.maxOutput, MaxStderr: p.logLimit, MaxMemory: p.task.Mem, KillCause: ErrKill,
 	}, input, nil
 }

@@ -31,8 +31,10 @@ const settled = 2 * time.Second
 // that many jobs take is read once. The zero value is empty; it may be used by
 // several goroutines.
 type fileCache struct {
-	mu   sync.Mutex
-	sums map[fileID]value.Digest
+	mu    sync.Mutex
+	sums  map[fileID]value.Digest
+	used  map[fileID]struct{} // looked at here
+	dirty bool                // there is something that was not saved
 }
 
 // describe opens and digests the file at path; Path of the result is not set.
@@ -44,10 +46,7 @@ func (c *fileCache) describe(path string) (value.FileInfo, error) {
 	defer f.Close()
 	info := value.FileInfo{Name: filepath.Base(path), Size: before.Size(), Exec: before.Mode()&0o111 != 0}
 	id, stable := identify(before)
-	c.mu.Lock()
-	sum, known := c.sums[id]
-	c.mu.Unlock()
-	if known {
+	if sum, known := c.find(id); known {
 		info.SHA256 = sum
 		return info, nil
 	}
@@ -67,6 +66,15 @@ func (c *fileCache) describe(path string) (value.FileInfo, error) {
 	return info, nil
 }
 
+func (c *fileCache) find(id fileID) (sum value.Digest, known bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if sum, known = c.sums[id]; known {
+		c.note(id)
+	}
+	return sum, known
+}
+
 func (c *fileCache) keep(id fileID, sum value.Digest) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -74,6 +82,16 @@ func (c *fileCache) keep(id fileID, sum value.Digest) {
 		c.sums = map[fileID]value.Digest{}
 	}
 	c.sums[id] = sum
+	c.dirty = true
+	c.note(id)
+}
+
+// note remembers that a file was looked at.
+func (c *fileCache) note(id fileID) {
+	if c.used == nil {
+		c.used = map[fileID]struct{}{}
+	}
+	c.used[id] = struct{}{}
 }
 
 func identify(info fs.FileInfo) (id fileID, stable bool) {

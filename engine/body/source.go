@@ -55,6 +55,9 @@ func (s *source) Run(ctx context.Context, _ *Slot, job *Job) (res *Result, err e
 	if s.task.Spawn == nil && len(items) != 1 {
 		return nil, failf(KindOutput, "the source has %d values; expected exactly one", len(items))
 	}
+	if fail := s.verify(items); fail != nil {
+		return nil, fail
+	}
 	return &Result{Items: items, Usage: usage.ended(), close: a.dir.remove}, nil
 }
 

@@ -253,6 +253,9 @@ func (a *attempt) appendItem(b []byte, arg, item int, v value.Value) ([]byte, er
 	if err != nil {
 		return b, err
 	}
+	if a.bare {
+		return value.AppendString(b, path), nil
+	}
 	b = append(b, `{"path":`...)
 	b = value.AppendString(b, path)
 	b = append(b, `,"file":`...)

@@ -13,12 +13,18 @@ const quoteLimit = 80
 
 // quote is the head of raw as a message may show it: on one line, without
 // anything that a terminal would obey.
-func quote(raw []byte) string {
+func quote(raw []byte) string { return quoteUpTo(raw, quoteLimit) }
+
+// messageLimit is how much of another program's message is passed on.
+const messageLimit = 500
+
+// quoteUpTo is quote with another limit, in bytes.
+func quoteUpTo(raw []byte, limit int) string {
 	var b strings.Builder
-	cut := len(raw) > quoteLimit
+	cut := len(raw) > limit
 	if cut {
-		raw = raw[:quoteLimit]
-		for len(raw) > quoteLimit-utf8.UTFMax && !utf8.FullRune(lastRune(raw)) {
+		raw = raw[:limit]
+		for len(raw) > limit-utf8.UTFMax && !utf8.FullRune(lastRune(raw)) {
 			raw = raw[:len(raw)-1]
 		}
 	}

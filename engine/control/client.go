@@ -58,7 +58,7 @@ func (c *Client) Status(ctx context.Context) (*engine.Status, error) {
 // Values is View's. Also where fn ended it, the dimensions are returned.
 func (c *Client) Values(ctx context.Context, q engine.Query, fn func(engine.Item) error) (engine.Found, error) {
 	var out engine.Found
-	err := c.call(ctx, request{Method: methodValues, Entity: q.Entity, At: q.At}, func(r *reply) error {
+	err := c.call(ctx, request{Method: methodValues, Entity: q.Entity, At: q.At, Labels: q.Labels}, func(r *reply) error {
 		if r.Dims != nil {
 			out.Dims = *r.Dims
 		}
@@ -79,7 +79,7 @@ func (c *Client) Values(ctx context.Context, q engine.Query, fn func(engine.Item
 
 // Logs is View's.
 func (c *Client) Logs(ctx context.Context, q engine.LogQuery, fn func(engine.Log) error) error {
-	req := request{Method: methodLogs, Task: q.Task, At: q.At, Failed: q.Failed}
+	req := request{Method: methodLogs, Task: q.Task, At: q.At, Labels: q.Labels, Failed: q.Failed}
 	return c.call(ctx, req, func(r *reply) error {
 		if r.Log == nil {
 			return nil
@@ -101,6 +101,11 @@ func (c *Client) Resume(ctx context.Context, tasks []string) error {
 // Quit is the engine's.
 func (c *Client) Quit(ctx context.Context, force bool) error {
 	return c.call(ctx, request{Method: methodQuit, Force: force}, ignore)
+}
+
+// SetPool is the engine's.
+func (c *Client) SetPool(ctx context.Context, name string, size int) error {
+	return c.call(ctx, request{Method: methodPool, Name: name, Size: size}, ignore)
 }
 
 func ignore(*reply) error { return nil }

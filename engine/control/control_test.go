@@ -44,7 +44,7 @@ func TestValuesTravelByteForByte(t *testing.T) {
 	}
 	f := &fake{dims: []string{"i", "j"}, items: items, found: engine.Found{Dims: []string{"i", "j"}, Have: 7, Want: 9, Known: true}}
 	socket, _ := serve(t, f)
-	q := engine.Query{Entity: "E", At: coord.Binding{"i": 3}}
+	q := engine.Query{Entity: "E", At: coord.Binding{"i": 3}, Labels: map[string]string{"j": "b,c"}}
 	var got []engine.Item
 	found, err := dial(t, socket).Values(t.Context(), q, func(it engine.Item) error { got = append(got, it); return nil })
 	if err != nil {
@@ -93,12 +93,12 @@ func TestValuesEndWithTheReader(t *testing.T) {
 
 func TestLogsTravel(t *testing.T) {
 	want := []engine.Log{
-		{Task: "a", Coord: coord.Of(1, 2), Dims: []string{"i", "j"}, Path: "/l/a"},
+		{Task: "a", Coord: coord.Of(1, 2), Dims: []string{"i", "j"}, Labels: []string{"", "x"}, Path: "/l/a"},
 		{Task: "b", Coord: coord.Of(), Dims: []string{}, Path: "/l/b"},
 	}
 	f := &fake{logs: want}
 	socket, _ := serve(t, f)
-	q := engine.LogQuery{Task: "a", At: coord.Binding{"j": 2}, Failed: true}
+	q := engine.LogQuery{Task: "a", At: coord.Binding{"j": 2}, Labels: map[string]string{"i": "x"}, Failed: true}
 	var got []engine.Log
 	if err := dial(t, socket).Logs(t.Context(), q, func(l engine.Log) error { got = append(got, l); return nil }); err != nil {
 		t.Fatal(err)
@@ -123,6 +123,7 @@ func TestCommandsTravel(t *testing.T) {
 		c.Pause(t.Context(), []string{"a", "b"}, true),
 		c.Pause(t.Context(), many, false),
 		c.Resume(t.Context(), nil),
+		c.SetPool(t.Context(), "api", 7),
 		c.Quit(t.Context(), true),
 		c.Quit(t.Context(), false),
 	)
@@ -133,6 +134,7 @@ func TestCommandsTravel(t *testing.T) {
 		{Method: "pause", Tasks: []string{"a", "b"}, Cascade: true},
 		{Method: "pause", Tasks: many},
 		{Method: "resume"},
+		{Method: "pool", Name: "api", Size: 7},
 		{Method: "quit", Force: true},
 		{Method: "quit"},
 	}
@@ -154,6 +156,10 @@ func TestErrorsArriveAsWhatTheyWere(t *testing.T) {
 		{"inconsistent", &engine.InconsistentError{Task: "t", Coord: "i=0", Detail: "gone"}, func(err error) bool {
 			var i *engine.InconsistentError
 			return errors.As(err, &i) && i.Coord == "i=0"
+		}},
+		{"label", &engine.LabelError{Dim: "i", Label: "x", Detail: "no item has that label"}, func(err error) bool {
+			var l *engine.LabelError
+			return errors.As(err, &l) && l.Dim == "i" && l.Label == "x"
 		}},
 		{"machine", &engine.MachineError{Doing: "write x", Err: errors.New("disk full")}, func(err error) bool {
 			var m *engine.MachineError

@@ -4,7 +4,7 @@
 // The engine holds its state directory alone, so whoever wants to read it
 // while a run is on has to ask. The engine's program listens on a Unix socket
 // in the state directory ([Listen], [Serve]); others reach it with [Dial],
-// which gives a [Client]: an engine.View that also pauses, resumes and quits.
+// which gives a [Client]: an engine.View that also pauses, resumes, sets pools and quits.
 //
 // # Protocol
 //
@@ -20,7 +20,7 @@
 //	{"item":{"coord":[0,0],"json":"Good"}}
 //	{"found":{"dims":["input_no","word_no"],"have":1,"want":1,"known":true},"done":true}
 //
-// Methods are hello, status, values, logs, pause, resume and quit. Values and
+// Methods are hello, status, values, logs, pause, resume, pool and quit. Values and
 // logs come one a line, whatever their number. A file value and a log travel as
 // a path: both sides are on one machine.
 //

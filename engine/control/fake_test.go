@@ -29,6 +29,8 @@ type call struct {
 	Logs           engine.LogQuery
 	Tasks          []string
 	Cascade, Force bool
+	Name           string
+	Size           int
 }
 
 func (f *fake) note(c call) {
@@ -81,6 +83,11 @@ func (f *fake) Pause(_ context.Context, tasks []string, cascade bool) error {
 
 func (f *fake) Resume(_ context.Context, tasks []string) error {
 	f.note(call{Method: "resume", Tasks: tasks})
+	return f.err
+}
+
+func (f *fake) SetPool(_ context.Context, name string, size int) error {
+	f.note(call{Method: "pool", Name: name, Size: size})
 	return f.err
 }
 

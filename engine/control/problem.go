@@ -26,6 +26,7 @@ const (
 	kindUnknown      = "unknown"
 	kindInconsistent = "inconsistent"
 	kindMachine      = "machine"
+	kindLabel        = "label"
 	kindBusy         = "busy"
 	kindGone         = "gone"
 	kindRequest      = "request"
@@ -52,6 +53,7 @@ func problemOf(err error) *problem {
 	var unknown *engine.UnknownError
 	var inconsistent *engine.InconsistentError
 	var machine *engine.MachineError
+	var label *engine.LabelError
 	var request *RequestError
 	switch {
 	case errors.As(err, &unknown):
@@ -60,6 +62,8 @@ func problemOf(err error) *problem {
 		p.Kind, p.Task, p.Coord, p.Detail = kindInconsistent, inconsistent.Task, inconsistent.Coord, inconsistent.Detail
 	case errors.As(err, &machine):
 		p.Kind, p.Doing, p.Detail = kindMachine, machine.Doing, machine.Err.Error()
+	case errors.As(err, &label):
+		p.Kind, p.What, p.Name, p.Detail = kindLabel, label.Dim, label.Label, label.Detail
 	case errors.As(err, &request):
 		p.Kind = kindRequest
 	case errors.Is(err, ErrBusy):
@@ -78,6 +82,8 @@ func (p *problem) decode() error {
 		return &engine.InconsistentError{Task: p.Task, Coord: p.Coord, Detail: p.Detail}
 	case kindMachine:
 		return &engine.MachineError{Doing: p.Doing, Err: errors.New(p.Detail)}
+	case kindLabel:
+		return &engine.LabelError{Dim: p.What, Label: p.Name, Detail: p.Detail}
 	case kindBusy:
 		return ErrBusy
 	case kindGone:

@@ -31,19 +31,24 @@ const (
 	methodPause  = "pause"
 	methodResume = "resume"
 	methodQuit   = "quit"
+	methodPool   = "pool"
 )
 
 // request is one line from a client.
 type request struct {
-	V       int           `json:"v"`
-	Method  string        `json:"method"`
-	Entity  string        `json:"entity,omitempty"`  // values
-	Task    string        `json:"task,omitempty"`    // logs
-	At      coord.Binding `json:"at,omitempty"`      // values, logs
-	Failed  bool          `json:"failed,omitempty"`  // logs
-	Tasks   []string      `json:"tasks,omitempty"`   // pause, resume
-	Cascade bool          `json:"cascade,omitempty"` // pause
-	Force   bool          `json:"force,omitempty"`   // quit
+	V      int           `json:"v"`
+	Method string        `json:"method"`
+	Entity string        `json:"entity,omitempty"` // values
+	Task   string        `json:"task,omitempty"`   // logs
+	At     coord.Binding `json:"at,omitempty"`     // values, logs
+	// Labels are of values and logs: dimension to label.
+	Labels  map[string]string `json:"labels,omitempty"`
+	Name    string            `json:"name,omitempty"`    // pool
+	Size    int               `json:"size,omitempty"`    // pool
+	Failed  bool              `json:"failed,omitempty"`  // logs
+	Tasks   []string          `json:"tasks,omitempty"`   // pause, resume
+	Cascade bool              `json:"cascade,omitempty"` // pause
+	Force   bool              `json:"force,omitempty"`   // quit
 }
 
 // reply is one line from a server. Done or Error closes an answer.
@@ -83,10 +88,11 @@ type found struct {
 }
 
 type logLine struct {
-	Task  string   `json:"task"`
-	Coord []uint32 `json:"coord"`
-	Dims  []string `json:"dims"`
-	Path  string   `json:"path"`
+	Task   string   `json:"task"`
+	Coord  []uint32 `json:"coord"`
+	Dims   []string `json:"dims"`
+	Labels []string `json:"labels,omitempty"`
+	Path   string   `json:"path"`
 }
 
 func itemOf(it engine.Item) *item {
@@ -136,11 +142,11 @@ func (f *found) decode() engine.Found {
 }
 
 func logOf(l engine.Log) *logLine {
-	return &logLine{Task: l.Task, Coord: l.Coord.Indices(), Dims: notNil(l.Dims), Path: l.Path}
+	return &logLine{Task: l.Task, Coord: l.Coord.Indices(), Dims: notNil(l.Dims), Labels: l.Labels, Path: l.Path}
 }
 
 func (l *logLine) decode() engine.Log {
-	return engine.Log{Task: l.Task, Coord: coord.Of(l.Coord...), Dims: l.Dims, Path: l.Path}
+	return engine.Log{Task: l.Task, Coord: coord.Of(l.Coord...), Dims: l.Dims, Labels: l.Labels, Path: l.Path}
 }
 
 func notNil(s []string) []string {

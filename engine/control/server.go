@@ -18,6 +18,7 @@ type Server interface {
 	Pause(ctx context.Context, tasks []string, cascade bool) error
 	Resume(ctx context.Context, tasks []string) error
 	Quit(ctx context.Context, force bool) error
+	SetPool(ctx context.Context, name string, size int) error
 }
 
 // grace is how long an answer that is under way may go on after Serve was told
@@ -147,9 +148,9 @@ func (s *server) answer(ctx context.Context, req request, out *answer) error {
 		out.last.Status = status
 		return err
 	case methodValues:
-		return s.values(ctx, engine.Query{Entity: req.Entity, At: req.At}, out)
+		return s.values(ctx, engine.Query{Entity: req.Entity, At: req.At, Labels: req.Labels}, out)
 	case methodLogs:
-		q := engine.LogQuery{Task: req.Task, At: req.At, Failed: req.Failed}
+		q := engine.LogQuery{Task: req.Task, At: req.At, Labels: req.Labels, Failed: req.Failed}
 		return s.srv.Logs(ctx, q, func(l engine.Log) error { return out.line(reply{Log: logOf(l)}) })
 	case methodPause:
 		return s.srv.Pause(ctx, req.Tasks, req.Cascade)
@@ -157,6 +158,8 @@ func (s *server) answer(ctx context.Context, req request, out *answer) error {
 		return s.srv.Resume(ctx, req.Tasks)
 	case methodQuit:
 		return s.srv.Quit(ctx, req.Force)
+	case methodPool:
+		return s.srv.SetPool(ctx, req.Name, req.Size)
 	}
 	return &RequestError{Message: fmt.Sprintf("unknown method %q", req.Method)}
 }

@@ -25,6 +25,8 @@ type Rendezvous struct {
 
 type job struct {
 	attempt int
+	args    []body.Arg
+	env     []string
 	end     chan outcome
 }
 
@@ -49,7 +51,7 @@ type runner struct {
 // Run waits until the test ends the job.
 func (x runner) Run(ctx context.Context, _ *body.Slot, j *body.Job) (*body.Result, error) {
 	name := x.t.Name + "@" + j.Coord.Format(x.t.ContextNames())
-	me := &job{attempt: j.Attempt, end: make(chan outcome, 1)}
+	me := &job{attempt: j.Attempt, args: j.Args, env: j.Env, end: make(chan outcome, 1)}
 	x.r.start(x.t.Name, name, me)
 	defer x.r.leave(name, me)
 	select {
@@ -101,7 +103,16 @@ func (r *Rendezvous) OK(task, coord string, values ...string) int {
 // Fail waits until the job has started, and fails it. It returns the attempt.
 func (r *Rendezvous) Fail(task, coord string, kind body.Kind, message string) int {
 	r.t.Helper()
-	return r.finish(task, coord, outcome{err: &body.Failure{Kind: kind, Message: message, Exit: 1, Usage: body.Usage{Start: time.Now()}}})
+	return r.FailWith(task, coord, body.Failure{Kind: kind, Message: message, Exit: 1})
+}
+
+// FailWith is Fail with everything that a failure can say.
+func (r *Rendezvous) FailWith(task, coord string, f body.Failure) int {
+	r.t.Helper()
+	if f.Usage.Start.IsZero() {
+		f.Usage.Start = time.Now()
+	}
+	return r.finish(task, coord, outcome{err: &f})
 }
 
 func (r *Rendezvous) finish(task, coord string, o outcome) int {
@@ -142,6 +153,36 @@ func (r *Rendezvous) await(name string) *job {
 func (r *Rendezvous) Await(task, coord string) {
 	r.t.Helper()
 	r.await(task + "@" + coord)
+}
+
+// Args waits until the job has started, and returns its arguments as JSON.
+func (r *Rendezvous) Args(task, coord string) []string {
+	r.t.Helper()
+	var out []string
+	if j := r.await(task + "@" + coord); j != nil {
+		for _, a := range j.args {
+			out = append(out, string(argJSON(a)))
+		}
+	}
+	return out
+}
+
+func argJSON(a body.Arg) []byte {
+	if a.Slice == nil {
+		return a.Value.AppendJSON(nil)
+	}
+	return a.Slice.AppendJSON(nil, func(b []byte, v value.Value) []byte { return v.AppendJSON(b) })
+}
+
+// Env waits until the job has started, and returns the variables that the engine
+// gave to it alone.
+func (r *Rendezvous) Env(task, coord string) []string {
+	r.t.Helper()
+	j := r.await(task + "@" + coord)
+	if j == nil {
+		return nil
+	}
+	return slices.Clone(j.env)
 }
 
 // Running are the jobs under way, as task@coordinate, sorted.

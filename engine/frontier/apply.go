@@ -20,8 +20,8 @@ const window = 1 << 16
 // The batch counts for the newest incarnation of the worker. Where an older
 // one's can arrive, use ApplyFrom.
 func (v *View) Apply(worker int, seq uint64, b ChangeBatch) error {
-	m := v.members[identity{worker, v.newest[worker]}]
-	if m == nil {
+	m := v.newest[worker]
+	if m == nil || m.over {
 		return fmt.Errorf("apply batch %d of worker %d: %w", seq, worker, ErrUnknownWorker)
 	}
 	return v.apply(m, seq, b)
@@ -65,7 +65,7 @@ func (v *View) apply(m *member, seq uint64, b ChangeBatch) error {
 // catchUp applies the kept batches that nothing is missing before any more, and
 // lets a worker go that has left once its last one is in.
 func (v *View) catchUp(m *member) error {
-	for {
+	for len(m.ahead) > 0 {
 		b, ok := m.ahead[m.seq]
 		if !ok {
 			break
@@ -89,7 +89,9 @@ func (v *View) take(m *member, b ChangeBatch) error {
 		return err
 	}
 	m.seq++
-	delete(m.ahead, m.seq-1)
+	if len(m.ahead) > 0 {
+		delete(m.ahead, m.seq-1)
+	}
 	for _, c := range changes {
 		if c.time.installed {
 			v.change(m, c)

@@ -26,6 +26,7 @@ type member struct {
 
 	leaving bool
 	end     uint64 // if leaving: how many batches it sent in all
+	over    bool   // it has left or crashed
 }
 
 func newMember(worker int, incarnation, next uint64) *member {
@@ -67,10 +68,9 @@ func (v *View) Join(worker int, incarnation, next uint64) error {
 }
 
 func (v *View) mayJoin(worker int, incarnation, next uint64) error {
-	newest, known := v.newest[worker]
-	present := v.members[identity{worker, newest}]
+	newest := v.newest[worker]
 	switch {
-	case known && incarnation <= newest, present != nil && !present.leaving:
+	case newest != nil && (incarnation <= newest.incarnation || !newest.over && !newest.leaving):
 		return ErrJoined
 	case next < v.low:
 		return ErrReleased
@@ -81,7 +81,7 @@ func (v *View) mayJoin(worker int, incarnation, next uint64) error {
 // add makes m a member; findLow has to follow.
 func (v *View) add(m *member) {
 	v.members[m.identity] = m
-	v.newest[m.worker] = m.incarnation
+	v.newest[m.worker] = m
 	v.top = max(v.top, m.next)
 }
 
@@ -150,6 +150,7 @@ func (v *View) find(what string, who identity) (*member, error) {
 
 // remove takes out a member, and what it holds as ended with o.
 func (v *View) remove(m *member, o Outcome) {
+	m.over = true
 	delete(v.members, m.identity)
 	for id := range m.live {
 		f := v.know(id)
@@ -160,6 +161,7 @@ func (v *View) remove(m *member, o Outcome) {
 	for id := range m.live {
 		v.settle(id)
 	}
+	m.live, m.ahead = nil, nil // it may stay as the newest for ever
 }
 
 // dropEarly forgets the batches kept for a life and those before it.
@@ -174,6 +176,6 @@ func (v *View) dropEarly(who identity) {
 // isOver reports whether an incarnation has ended, or never was and never will
 // be.
 func (v *View) isOver(who identity) bool {
-	newest, known := v.newest[who.worker]
-	return known && who.incarnation <= newest && v.members[who] == nil
+	newest := v.newest[who.worker]
+	return newest != nil && who.incarnation <= newest.incarnation && v.members[who] == nil
 }

@@ -2,6 +2,7 @@ package frontier
 
 import (
 	"fmt"
+	"hash/maphash"
 	"slices"
 	"strings"
 )
@@ -14,7 +15,7 @@ import (
 
 const (
 	maxWorkers = 4
-	maxQueue   = 9
+	maxQueue   = 8
 )
 
 type model struct {
@@ -27,6 +28,7 @@ type model struct {
 	coalesce  bool  // the last two batches may be merged before they are sent
 	split     bool  // each item of a batch is a message: the mutation of F09
 	labels    bool  // retractions complete or drop, and the end is compared
+	reduce    bool  // states that differ by sequence numbers or names count as one
 
 	member memberEvent
 	at     uint8 // where the joiner joins
@@ -41,6 +43,7 @@ type memberEvent uint8
 const (
 	memberNone   memberEvent = iota
 	memberJoin               // one more worker is let in at a place in the order
+	memberJoined             // the same, seen by the one that joins
 	memberAsync              // it just says that it is there: the mutation of F25
 	memberLeave              // worker 1 leaves
 	memberCrash              // worker 1 crashes and comes back
@@ -107,12 +110,17 @@ type explorer struct {
 	memo      map[delivery]int32
 	batches   []ChangeBatch
 	byBatch   map[string]uint16
+	sums      map[[2]uint16]uint16
+	said      map[word]uint16
+	renamed   map[renaming]int32
 
-	states  []state
-	parents []int32
+	pending []state // to be expanded, in the order of their numbers
+	parents []int32 // by number of the state
 	acts    []action
-	seen    map[state]struct{}
-	current int32 // the state that is being expanded
+	seen    map[[2]uint64]struct{} // two hashes of each state: the states would not fit
+	seeds   [2]maphash.Seed
+	current int32 // number of the state that is being expanded
+	mask    uint8 // and what is beyond there
 	result
 }
 
@@ -121,6 +129,12 @@ type delivery struct {
 	worker uint8
 	m      message
 	record record
+}
+
+// word is what a worker says about one id, before it is made a batch.
+type word struct {
+	what string
+	id   uint8
 }
 
 type action struct {
@@ -139,13 +153,27 @@ func (m model) explore() result {
 		byKey:   map[string]int32{},
 		memo:    map[delivery]int32{},
 		byBatch: map[string]uint16{},
-		seen:    map[state]struct{}{},
+		sums:    map[[2]uint16]uint16{},
+		said:    map[word]uint16{},
+		renamed: map[renaming]int32{},
+		seen:    map[[2]uint64]struct{}{},
+		seeds:   [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()},
+		mask:    ^uint8(0),
 	}
 	x.visit(x.initial(), action{what: "start"})
-	for ; int(x.current) < len(x.states) && x.violation == ""; x.current++ {
-		x.expand(x.states[x.current])
+	for len(x.pending) > 0 {
+		level := x.pending
+		x.pending = nil
+		for _, s := range level {
+			x.mask = x.masks[s.seen]
+			x.expand(s)
+			if x.violation != "" {
+				return x.result
+			}
+			x.current++
+		}
 	}
-	x.result.states = len(x.states)
+	x.states = len(x.parents)
 	return x.result
 }
 
@@ -154,20 +182,27 @@ func (x *explorer) initial() state {
 	for w := range x.workers {
 		s.actors[w] = actor{worker: uint8(w)}
 	}
-	if x.member == memberJoin || x.member == memberAsync {
-		joiner := &s.actors[s.n]
-		*joiner = actor{worker: s.n, next: x.at}
-		s.n++
-		s.moved = true
-		if x.member == memberJoin {
-			s.record = record{kind: recordJoin, at: x.at}
-		} else {
-			var hello ChangeBatch
-			hello.Update(Future(uint64(x.at)), 1)
-			x.say(joiner, hello)
-		}
+	if x.member == memberJoin || x.member == memberJoined || x.member == memberAsync {
+		x.addJoiner(&s)
 	}
 	return s
+}
+
+// addJoiner lets one more worker run from the start: the command that lets it in
+// is there, whether anyone else has got to it or not.
+func (x *explorer) addJoiner(s *state) {
+	joiner := &s.actors[s.n]
+	*joiner = actor{worker: s.n, next: x.at}
+	s.n++
+	s.moved = true
+	switch x.member {
+	case memberJoin:
+		s.record = record{kind: recordJoin, at: x.at}
+	case memberAsync:
+		var hello ChangeBatch
+		hello.Update(Future(uint64(x.at)), 1)
+		x.push(joiner, x.internBatch(hello))
+	}
 }
 
 func (x *explorer) intern(o observer) int32 {
@@ -226,12 +261,12 @@ func (x *explorer) work(s state, i uint8) {
 		t := s
 		b := &t.actors[i]
 		b.next, b.live = a.next+1, a.live|1<<a.next
-		x.tell(b, a.next, Install(uint64(a.next)))
+		x.tell(b, word{"install", a.next})
 		x.visit(t, action{"install", i, a.next})
 
 		t = s
 		t.actors[i].next++
-		x.tell(&t.actors[i], a.next, Skip(uint64(a.next)))
+		x.tell(&t.actors[i], word{"skip", a.next})
 		x.visit(t, action{"skip", i, a.next})
 	}
 	for id := range uint8(x.ids) {
@@ -251,31 +286,48 @@ func (x *explorer) retract(s state, i, id uint8, o Outcome) {
 	if x.labels {
 		a.ends |= uint8(o) << (2 * id)
 	}
-	x.tell(a, id, Retract(uint64(id), o))
-	x.visit(s, action{"retract (" + o.String() + ")", i, id})
+	x.tell(a, word{o.String(), id})
+	x.visit(s, action{"retract, " + o.String() + ",", i, id})
 }
 
-// tell queues what the worker says about id, if the observer is sent it.
-func (x *explorer) tell(a *actor, id uint8, b ChangeBatch) {
-	if id >= x.since {
-		x.say(a, b)
-	}
-}
-
-func (x *explorer) say(a *actor, b ChangeBatch) {
-	if !x.split {
-		x.push(a, b)
+// tell queues what the worker says about an id, if the observer is sent it.
+func (x *explorer) tell(a *actor, w word) {
+	if w.id < x.since {
 		return
 	}
-	for t, delta := range b.All() {
+	if !x.split {
+		x.push(a, x.batchOf(w))
+		return
+	}
+	for t, delta := range x.batches[x.batchOf(w)].All() {
 		var item ChangeBatch
 		item.Update(t, delta)
-		x.push(a, item)
+		x.push(a, x.internBatch(item))
 	}
 }
 
-func (x *explorer) push(a *actor, b ChangeBatch) {
-	a.queue[a.queued] = message{batch: x.internBatch(b), seq: a.seq, inc: a.inc}
+func (x *explorer) batchOf(w word) uint16 {
+	i, ok := x.said[w]
+	if ok {
+		return i
+	}
+	id := uint64(w.id)
+	switch w.what {
+	case "install":
+		i = x.internBatch(Install(id))
+	case "skip":
+		i = x.internBatch(Skip(id))
+	case "completed":
+		i = x.internBatch(Retract(id, Completed))
+	case "dropped":
+		i = x.internBatch(Retract(id, Dropped))
+	}
+	x.said[w] = i
+	return i
+}
+
+func (x *explorer) push(a *actor, batch uint16) {
+	a.queue[a.queued] = message{batch: batch, seq: a.seq, inc: a.inc}
 	a.queued++
 	a.seq++
 }
@@ -294,12 +346,18 @@ func (x *explorer) internBatch(b ChangeBatch) uint16 {
 // merge makes one batch of the last two of a worker.
 func (x *explorer) merge(s state, i uint8) {
 	a := &s.actors[i]
-	var sum ChangeBatch
-	sum.Merge(x.batches[a.queue[a.queued-2].batch])
-	sum.Merge(x.batches[a.queue[a.queued-1].batch])
+	two := [2]uint16{a.queue[a.queued-2].batch, a.queue[a.queued-1].batch}
+	merged, ok := x.sums[two]
+	if !ok {
+		var sum ChangeBatch
+		sum.Merge(x.batches[two[0]])
+		sum.Merge(x.batches[two[1]])
+		merged = x.internBatch(sum)
+		x.sums[two] = merged
+	}
 	a.queue[a.queued-1] = message{}
 	a.queued--
-	a.queue[a.queued-1].batch = x.internBatch(sum)
+	a.queue[a.queued-1].batch = merged
 	a.seq--
 	x.visit(s, action{"merge", i, a.queued})
 }
@@ -415,17 +473,19 @@ func (x *explorer) visit(s state, act action) {
 	}
 	x.edges++
 	x.sortQueues(&s)
-	if len(x.states) > 0 {
-		if grown := x.masks[s.seen] &^ x.masks[x.states[x.current].seen]; grown != 0 {
-			x.fail(fmt.Sprintf("S2: ids %b are beyond again", grown), act)
-			return
-		}
+	if x.reduce {
+		s = x.canonical(s)
 	}
-	if _, ok := x.seen[s]; ok {
+	if grown := x.masks[s.seen] &^ x.mask; grown != 0 {
+		x.fail(fmt.Sprintf("S2: ids %v are beyond again", idsOf(grown)), act)
 		return
 	}
-	x.seen[s] = struct{}{}
-	x.states = append(x.states, s)
+	hash := [2]uint64{maphash.Comparable(x.seeds[0], s), maphash.Comparable(x.seeds[1], s)}
+	if _, ok := x.seen[hash]; ok {
+		return
+	}
+	x.seen[hash] = struct{}{}
+	x.pending = append(x.pending, s)
 	x.parents = append(x.parents, x.current)
 	x.acts = append(x.acts, act)
 	if broken := x.check(s); broken != "" {
@@ -459,13 +519,13 @@ func (x *explorer) check(s state) string {
 	mask := x.masks[s.seen]
 	switch {
 	case truth&^mask != 0:
-		return fmt.Sprintf("S1: ids %b may be scheduled, but are not beyond", truth&^mask)
+		return fmt.Sprintf("S1: ids %v may be scheduled, but are not beyond", idsOf(truth&^mask))
 	case x.unheard(s)&^mask != 0:
-		return fmt.Sprintf("F12: ids %b are not beyond, with a retraction under way", x.unheard(s)&^mask)
+		return fmt.Sprintf("F12: ids %v are not beyond, with a retraction under way", idsOf(x.unheard(s)&^mask))
 	case x.lose && quiet:
 		return x.checkGaps(s, mask != truth)
 	case quiet && mask != truth:
-		return fmt.Sprintf("L1, L2: ids %b are beyond, but nobody may schedule them", mask&^truth)
+		return fmt.Sprintf("L1, L2: ids %v are beyond, but nobody may schedule them", idsOf(mask&^truth))
 	}
 	return x.checkOutcomes(s)
 }
@@ -535,6 +595,16 @@ func (x *explorer) fail(violation string, last ...action) {
 		x.trace = append(x.trace, x.acts[i].String())
 	}
 	slices.Reverse(x.trace)
+}
+
+func idsOf(mask uint8) []int {
+	var out []int
+	for id := range 8 {
+		if mask>>id&1 != 0 {
+			out = append(out, id)
+		}
+	}
+	return out
 }
 
 func (r result) String() string {

@@ -16,10 +16,16 @@ type observer interface {
 	key() string
 }
 
-// viewObserver is the real view.
-type viewObserver struct{ v *View }
+// viewObserver is the real view, which may be hard of hearing.
+type viewObserver struct {
+	v    *View
+	hear func(ChangeBatch) ChangeBatch
+}
 
 func (o viewObserver) apply(worker int, incarnation, seq uint64, b ChangeBatch) (observer, error) {
+	if o.hear != nil {
+		b = o.hear(b)
+	}
 	return o.step(func(v *View) error { return v.ApplyFrom(worker, incarnation, seq, b) })
 }
 
@@ -58,7 +64,7 @@ func (o viewObserver) step(change func(*View) error) (observer, error) {
 	if got := v.Released(); !slices.Equal(got, want) {
 		return nil, fmt.Errorf("released %v, stopped being beyond %v", got, want)
 	}
-	return viewObserver{v}, nil
+	return viewObserver{v, o.hear}, nil
 }
 
 func (o viewObserver) beyond(id uint64) bool { return o.v.Beyond(id) }
@@ -139,7 +145,13 @@ func cloneView(v *View) *View {
 		n.ahead = maps.Clone(m.ahead)
 		c.members[who] = &n
 	}
-	c.newest = maps.Clone(v.newest)
+	c.newest = map[int]*member{}
+	for worker, m := range v.newest {
+		n := *m
+		if c.newest[worker] = &n; !m.over {
+			c.newest[worker] = c.members[m.identity]
+		}
+	}
 	c.early = map[identity]map[uint64]ChangeBatch{}
 	for who, kept := range v.early {
 		c.early[who] = maps.Clone(kept)
@@ -178,7 +190,7 @@ func dumpView(v *View) string {
 		out = appendKept(out, m.ahead)
 	}
 	for _, w := range slices.Sorted(maps.Keys(v.newest)) {
-		put(uint64(w), v.newest[w])
+		put(uint64(w), v.newest[w].incarnation)
 	}
 	for _, who := range slices.SortedFunc(maps.Keys(v.early), identity.compare) {
 		put(uint64(who.worker), who.incarnation)

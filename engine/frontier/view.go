@@ -15,7 +15,7 @@ import (
 // not released. A View has one owner and must not be copied.
 type View struct {
 	members map[identity]*member
-	newest  map[int]uint64 // the newest incarnation of each worker that ever joined
+	newest  map[int]*member // the newest incarnation of each worker that ever joined, over or not
 	early   map[identity]map[uint64]ChangeBatch
 
 	low   uint64 // the least next of all members, or top if there is none
@@ -47,7 +47,7 @@ func NewView(workers int) *View { return NewViewAt(workers, 0) }
 func NewViewAt(workers int, next uint64) *View {
 	v := &View{
 		members: map[identity]*member{},
-		newest:  map[int]uint64{},
+		newest:  map[int]*member{},
 		early:   map[identity]map[uint64]ChangeBatch{},
 		flows:   map[uint64]*flow{},
 		low:     next,

@@ -151,6 +151,20 @@ func (t *Table) describe(tk *task, c coord.Coord) string {
 	return fmt.Sprintf("task %s at %q waits for %s", tk.spec.Name, at, strings.Join(why, ", "))
 }
 
+// EachWaiting calls fn for each of a task's waiting tickets; slots that are not
+// bound have the index coord.MaxExtent.
+func (t *Table) EachWaiting(task int, fn func(coord.Coord)) {
+	tk := t.tasks[task]
+	if tk.counts.Waiting() == 0 {
+		return
+	}
+	t.families(tk, func(c coord.Coord) {
+		if t.Status(task, c) == Waiting {
+			fn(c)
+		}
+	})
+}
+
 // Waiting counts a task's waiting tickets: those with every slot bound, and the
 // families that wait for a length.
 func (t *Table) Waiting(task int) (bound, families int64) {

@@ -15,6 +15,7 @@ type Dataflow struct {
 	Runner    body.Runner
 	Content   value.Digest // of what a source looks at; zero for other bodies
 	Memo      *Memo        // nil: every job runs
+	Labels    *body.Labels // of the items of its lists, or nil
 	Producers []uint64     // the dataflow that fills each input's entity, declared order
 	Spawners  []uint64     // the dataflow that spawns each dimension, by Dim.Index
 	Locate    Locate       // nil: every record lies where it belongs
@@ -23,7 +24,23 @@ type Dataflow struct {
 
 // InProcess reports whether the jobs run in this process.
 func (d *Dataflow) InProcess() bool {
-	return d.Task.Body.Kind == spec.BodyJQ || d.Task.Body.Kind == spec.BodySource
+	switch d.Task.Body.Kind {
+	case spec.BodyJQ, spec.BodySource, spec.BodyFunc:
+		return true
+	}
+	return false
+}
+
+// Batches is how many jobs at once the dataflow's bodies are to be given, where
+// one command takes as many as it can; 0 where it takes one.
+func (d *Dataflow) Batches() int {
+	if _, ok := d.Runner.(body.BatchRunner); ok {
+		return max(1, d.Task.Body.Concurrency)
+	}
+	if d.InProcess() {
+		return 1
+	}
+	return 0
 }
 
 // RunJobs asks for jobs of one dataflow, to be run one after another on one
@@ -31,18 +48,23 @@ func (d *Dataflow) InProcess() bool {
 type RunJobs struct {
 	Dataflow *Dataflow
 	Jobs     []Job
+	GPUs     []string // what the command has for itself, for the answer
 }
 
 // Job names one attempt.
 type Job struct {
 	Coord   coord.Coord
-	Attempt int // from 1
+	Attempt int      // from 1
+	Env     []string // variables for this attempt, the same for all of a command
 }
 
-// JobsDone answers a RunJobs: a result a job, in the same order.
+// JobsDone answers a RunJobs: a result a job. The results of one command may come
+// in several answers, in any order.
 type JobsDone struct {
+	More     bool // the command is still running, and further answers come
 	Dataflow *Dataflow
 	Results  []Result
+	GPUs     []string // as in the command
 }
 
 // Result is how one attempt ended. Exactly one of Output, Failure, Err and Waits

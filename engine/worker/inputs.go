@@ -111,7 +111,7 @@ func (in *input) single(r *storage.Reader, c coord.Coord) (a assembled, err erro
 		return a, err
 	}
 	if v.Kind == value.Hole {
-		return a, fmt.Errorf("this is a bug: it is a hole (%s), and a job that takes one does not run", v.Reason())
+		return a, &HoleError{in.ref.String(), v.Reason()}
 	}
 	return assembled{arg: body.Arg{Value: v}, digest: v.Digest(), files: v.Kind == value.File}, nil
 }
@@ -140,14 +140,10 @@ func (in *input) at(r *storage.Reader, c coord.Coord) (v value.Value, err error)
 
 // sliced is an argument that slices: a nested list.
 func (in *input) sliced(r *storage.Reader, c coord.Coord) (a assembled, err error) {
-	index := make([]uint32, len(in.from))
-	for pos, from := range in.from {
-		if from >= 0 {
-			index[pos] = c.At(from)
-		}
-	}
 	s := &value.Slice{Lens: make([][]uint32, len(in.slice))}
-	if err := in.list(r, 0, index, s); err != nil {
+	walk := in.items(r, func(v value.Value) { s.Items = append(s.Items, v) })
+	walk.list = func(level int, n uint32) { s.Lens[level] = append(s.Lens[level], n) }
+	if err := in.walk(r, c, walk); err != nil {
 		return a, err
 	}
 	h := sha256.New()
@@ -158,67 +154,4 @@ func (in *input) sliced(r *storage.Reader, c coord.Coord) (a assembled, err erro
 		a.files = a.files || v.Kind == value.File
 	}
 	return a, nil
-}
-
-// list appends one list of the given level, and all below it, to s.
-func (in *input) list(r *storage.Reader, n int, index []uint32, s *value.Slice) error {
-	l := in.slice[n]
-	dataflow, rec, err := in.length(r, l, index)
-	if err != nil {
-		return err
-	}
-	if rec.Hole {
-		s.Lens[n] = append(s.Lens[n], value.NoList)
-		return r.Values(dataflow, rec.Coord, 0, 1, func(_ uint32, v value.Value) error {
-			s.Items = append(s.Items, v)
-			return nil
-		})
-	}
-	extent := rec.Extent
-	s.Lens[n] = append(s.Lens[n], extent)
-	last := n == len(in.slice)-1
-	if last && in.ref.Entity.Producer.Spawn != nil {
-		// The innermost dimension is the spawned one: the list is a job's own.
-		dataflow, job, err := in.locate.find(in.producer, coord.Of(index[:l.pos]...))
-		if err != nil {
-			return err
-		}
-		return r.Values(dataflow, job, 0, extent, func(_ uint32, v value.Value) error {
-			s.Items = append(s.Items, v)
-			return nil
-		})
-	}
-	for i := range extent {
-		index[l.pos] = i
-		if !last {
-			if err := in.list(r, n+1, index, s); err != nil {
-				return err
-			}
-			continue
-		}
-		v, err := in.at(r, coord.Of(index...))
-		if err != nil {
-			return err
-		}
-		s.Items = append(s.Items, v)
-	}
-	return nil
-}
-
-// length is the record that tells a list's length, and the dataflow that it
-// lies in.
-func (in *input) length(r *storage.Reader, l level, index []uint32) (uint64, storage.Record, error) {
-	at := make([]uint32, len(l.prec))
-	for k, p := range l.prec {
-		at[k] = index[p]
-	}
-	dataflow, c, err := in.locate.find(l.spawner, coord.Of(at...))
-	if err != nil {
-		return 0, storage.Record{}, err
-	}
-	rec, ok, err := r.Record(dataflow, c)
-	if err == nil && !ok {
-		err = &storage.Damage{Instance: dataflow, Coord: c, Detail: "the record that tells a dimension's length is missing"}
-	}
-	return dataflow, rec, err
 }

@@ -3,7 +3,6 @@ package worker
 import (
 	"context"
 	"errors"
-	"fmt"
 	"path/filepath"
 	"runtime"
 	"strconv"
@@ -41,6 +40,12 @@ type Worker struct {
 	stopOnce  sync.Once
 	slots     sync.WaitGroup
 	assembler
+
+	quiet     sync.WaitGroup // slots that may still run something
+	over      chan struct{}  // closed when no process that stays needs its slot's thread
+	releasing sync.WaitGroup
+	mu        sync.Mutex
+	dataflows []*Dataflow
 }
 
 // New starts a worker. It ends with Close, or is cut short when ctx ends.
@@ -50,10 +55,12 @@ func New(ctx context.Context, cfg Config) (*Worker, error) {
 		commands:  make(chan RunJobs, cfg.Slots),
 		responses: make(chan JobsDone, cfg.Slots),
 		stopping:  make(chan struct{}),
+		over:      make(chan struct{}),
 		assembler: assembler{newSlices()},
 	}
 	w.ctx, w.cancel = context.WithCancelCause(ctx)
 	started := make(chan error)
+	w.quiet.Add(cfg.Slots)
 	for n := range cfg.Slots {
 		w.slots.Go(func() { w.serve(n, started) })
 	}
@@ -69,7 +76,12 @@ func New(ctx context.Context, cfg Config) (*Worker, error) {
 }
 
 // CreateDataflow installs a dataflow.
-func (w *Worker) CreateDataflow(d *Dataflow) { d.compile() }
+func (w *Worker) CreateDataflow(d *Dataflow) {
+	d.compile()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.dataflows = append(w.dataflows, d)
+}
 
 // RunJobs sends a command to a slot that is free.
 func (w *Worker) RunJobs(cmd RunJobs) { w.commands <- cmd }
@@ -90,7 +102,14 @@ func (w *Worker) Kill() {
 func (w *Worker) Close() {
 	close(w.commands)
 	done := make(chan struct{})
-	go func() { w.slots.Wait(); close(done) }()
+	go func() {
+		// A process that stays dies with the thread that started it.
+		w.quiet.Wait()
+		w.releaseAll()
+		close(w.over)
+		w.slots.Wait()
+		close(done)
+	}()
 	for {
 		select {
 		case <-w.responses: // nobody listens any more
@@ -127,17 +146,23 @@ func (w *Worker) serve(index int, started chan<- error) {
 	b, err := body.NewSlot(body.SlotOptions{Index: index, Running: w.cfg.Running, Dir: w.cfg.Scratch})
 	started <- err
 	if err != nil {
+		w.quiet.Done()
 		return
 	}
 	s := &slot{w: w, body: b, index: index}
 	for cmd := range w.commands {
 		w.responses <- s.run(cmd)
 	}
+	w.quiet.Done()
+	<-w.over
 	b.Close()
 }
 
 func (s *slot) run(cmd RunJobs) JobsDone {
-	done := JobsDone{Dataflow: cmd.Dataflow, Results: make([]Result, len(cmd.Jobs))}
+	if r, ok := cmd.Dataflow.Runner.(body.BatchRunner); ok {
+		return s.batch(cmd, r)
+	}
+	done := JobsDone{Dataflow: cmd.Dataflow, Results: make([]Result, len(cmd.Jobs)), GPUs: cmd.GPUs}
 	if !cmd.Dataflow.InProcess() {
 		for i, job := range cmd.Jobs {
 			done.Results[i] = s.process(cmd.Dataflow, job)
@@ -176,7 +201,7 @@ func (s *slot) inProcess(r *storage.Reader, d *Dataflow, job Job) Result {
 	if early != nil {
 		return *early
 	}
-	b := &body.Job{Coord: job.Coord, Attempt: job.Attempt, RunID: s.w.cfg.RunID, Args: in.args}
+	b := &body.Job{Coord: job.Coord, Attempt: job.Attempt, RunID: s.w.cfg.RunID, Args: in.args, Env: job.Env}
 	if in.files {
 		b.Dir = s.folder()
 	}
@@ -206,6 +231,7 @@ func (s *slot) process(d *Dataflow, job Job) Result {
 		Token:   s.w.cfg.Token + "." + filepath.Base(dir),
 		RunID:   s.w.cfg.RunID,
 		Args:    in.args,
+		Env:     job.Env,
 		Dir:     dir,
 		Log:     filepath.Join(s.w.cfg.Logs, log),
 	}
@@ -268,12 +294,24 @@ func (s *slot) perform(d *Dataflow, job Job, key value.Digest, b *body.Job) Resu
 		}
 		return Result{Job: job, Failure: f}
 	}
+	return s.keep(d, job, key, res)
+}
+
+// keep readies what a body returned for the store.
+func (s *slot) keep(d *Dataflow, job Job, key value.Digest, res *body.Result) Result {
+	if f := d.Labels.Check(s.w.ctx, res.Items); f != nil {
+		f.Usage, f.Logged = res.Usage, res.Logged
+		if err := res.Close(); err != nil {
+			return Result{Job: job, Err: err}
+		}
+		return Result{Job: job, Failure: f}
+	}
 	out, err := s.w.cfg.Store.Prepare(res.Items, d.Task.Spawn != nil)
 	if closed := res.Close(); err == nil && closed != nil {
 		err = closed
 	}
 	if err != nil {
-		return Result{Job: job, Err: fmt.Errorf("store the output of task %s at %q: %w", d.Task.Name, job.Coord.Format(d.Task.ContextNames()), err)}
+		return Result{Job: job, Err: storeError(d, job, err)}
 	}
 	extent := uint32(len(res.Items))
 	return Result{Job: job, Output: out, Record: storage.Record{

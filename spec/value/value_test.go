@@ -1,6 +1,7 @@
 package value
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/json"
 	"testing"
@@ -92,5 +93,17 @@ func TestIdentitiesDiffer(t *testing.T) {
 	ref.Path, ref.Ref = "data/a", true
 	if one(FromFile(ref)) != one(FromFile(file)) {
 		t.Error("where a file lies is not part of its identity")
+	}
+}
+
+// A digest is that of the identity, however it is computed.
+func TestDigestIsOfTheIdentity(t *testing.T) {
+	for n := range 400 {
+		v := FromJSON(bytes.Repeat([]byte{'7'}, n))
+		h := sha256.New()
+		v.WriteIdentity(h)
+		if v.Digest() != Digest(h.Sum(nil)) {
+			t.Fatalf("a text of %d bytes", n)
+		}
 	}
 }

@@ -274,3 +274,66 @@ func fillUp(t *testing.T, path string, want error) {
 		t.Errorf("after space was made: %v", err)
 	}
 }
+
+// A small bucket lies in a page of the root. bbolt may copy it to the heap, where
+// an element that points beyond it would end the process.
+func TestSmallBucketOutOfBounds(t *testing.T) {
+	path := filled(t, 5)
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := os.Getpagesize()
+	hit := 0
+	for at := 2 * page; at+16 < len(whole); at++ {
+		// A leaf with five elements, and not at the start of a page.
+		if at%page == 0 || binary.LittleEndian.Uint16(whole[at+8:]) != 2 || binary.LittleEndian.Uint16(whole[at+10:]) != 5 {
+			continue
+		}
+		for _, field := range []int{4, 8, 12} { // place and sizes of the first element
+			content := bytes.Clone(whole)
+			content[at+16+field+3] = 0x10
+			if err := os.WriteFile(path, content, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if f, err := boltfile.Open(path, boltfile.Options{}); isDamage(err) {
+				hit++
+			} else if err == nil {
+				f.Close()
+			}
+		}
+	}
+	if hit < 3 {
+		t.Errorf("%d of the damaged fields were found", hit)
+	}
+}
+
+// Nothing but its place among the others vouches for the name of a bucket.
+func TestBucketNameDamaged(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "data.db")
+	f := open(t, path, boltfile.Options{})
+	f.Submit(boltfile.Commit{Apply: func(tx *bolt.Tx) error {
+		for _, name := range []string{"bucket1", "bucket2", "bucket3"} {
+			if _, err := tx.CreateBucket([]byte(name)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}})
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"bucket1", "bucket5"} {
+		content := bytes.ReplaceAll(whole, []byte("bucket2"), []byte(name))
+		if err := os.WriteFile(path, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := boltfile.Open(path, boltfile.Options{}); !isDamage(err) {
+			t.Errorf("bucket2 as %s: %v", name, err)
+		}
+	}
+}

@@ -18,9 +18,9 @@
 //
 // bbolt trusts its files: what a damaged page says may make it panic, fault
 // on memory beyond the end of a truncated file, or follow pages in a circle.
-// Open therefore walks the branch pages once, which finds pages outside the
-// file, pages that are used twice and pages that are both used and free, and
-// every use of the file turns panics that come from bbolt, and faults, into a
+// Open therefore walks the branch pages and the list of buckets once, which
+// finds pages outside the file, pages that are used twice and pages that are
+// both used and free, and buckets that make no sense; and every use of the file turns panics that come from bbolt, and faults, into a
 // *DamagedError. What lies in the leaves is not looked at by Open; values
 // carry a checksum of their own for that (Seal, Unseal).
 //

@@ -1,6 +1,7 @@
 package boltfile
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"hash/fnv"
@@ -36,6 +37,7 @@ type tree struct {
 	high     uint64 // pages from here on do not exist
 	free     pageSet
 	used     pageSet
+	name     []byte // of the last bucket
 }
 
 // checkTree reads the pages that lead to others and returns a *DamagedError if
@@ -185,18 +187,19 @@ func (t *tree) walkBuckets(id uint64, page []byte) error {
 	if pageHeader+n*elementSize > len(page) {
 		return t.damaged("page %d holds %d elements", id, n)
 	}
-	le := binary.LittleEndian
 	for i := range n {
-		at := pageHeader + i*elementSize
-		e := page[at : at+elementSize]
-		from := uint64(at) + uint64(le.Uint32(e[4:])) + uint64(le.Uint32(e[8:]))
-		to := from + uint64(le.Uint32(e[12:]))
+		kind, key, from, to := leafElement(page, pageHeader+i*elementSize)
 		if to > uint64(len(page)) {
 			return t.damaged("an element of page %d lies outside of it", id)
 		}
-		if le.Uint32(e)&bucketFlag == 0 {
-			continue
+		if kind&bucketFlag == 0 {
+			return t.damaged("page %d has a value among the buckets", id)
 		}
+		name := page[key:from]
+		if t.name != nil && bytes.Compare(t.name, name) >= 0 {
+			return t.damaged("the buckets in page %d are out of order", id)
+		}
+		t.name = name
 		if err := t.walkBucket(id, page[from:to]); err != nil {
 			return err
 		}
@@ -212,11 +215,38 @@ func (t *tree) walkBucket(id uint64, bucket []byte) error {
 	if root := binary.LittleEndian.Uint64(bucket); root != 0 {
 		return t.walk(root, false)
 	}
-	inline := bucket[bucketSize:]
-	if len(inline) < pageHeader || flags(inline) != leafFlag || pageHeader+count(inline)*elementSize > len(inline) {
+	if !wholeLeaf(bucket[bucketSize:]) {
 		return t.damaged("a bucket in page %d makes no sense", id)
 	}
 	return nil
+}
+
+// wholeLeaf reports whether a leaf that lies in another page keeps within its
+// bounds. bbolt copies it out of the map, so where it points beyond them there
+// is no fault, but the memory of something else, and the garbage collector
+// ends the process if it meets such a pointer.
+func wholeLeaf(page []byte) bool {
+	if len(page) < pageHeader || flags(page) != leafFlag || pageHeader+count(page)*elementSize > len(page) {
+		return false
+	}
+	for i := range count(page) {
+		at := pageHeader + i*elementSize
+		kind, _, _, to := leafElement(page, at)
+		if kind != 0 || to > uint64(len(page)) {
+			return false
+		}
+	}
+	return true
+}
+
+// leafElement reads the element of a leaf at a place: its flags, and where its
+// key starts, its value starts, and both end.
+func leafElement(page []byte, at int) (kind uint32, key, value, to uint64) {
+	le := binary.LittleEndian
+	e := page[at : at+elementSize]
+	key = uint64(at) + uint64(le.Uint32(e[4:]))
+	value = key + uint64(le.Uint32(e[8:]))
+	return le.Uint32(e), key, value, value + uint64(le.Uint32(e[12:]))
 }
 
 // page reads a page with all that it runs on for.

@@ -171,6 +171,10 @@ func (f *File) transact(batch []Commit) error {
 		}
 		return nil
 	})
+	if errors.Is(err, berrors.ErrIncompatibleValue) {
+		// Buckets lie at the top and values below: bbolt met one for the other.
+		return &DamagedError{Path: f.path, Detail: err.Error()}
+	}
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,9 @@ type Decl struct {
 	Spawn string // dimension, or ""
 	In    []Ref
 	For   []string
+	// OnError is what the pipeline file says of a job that fails, "" for
+	// nothing. The notation has no word for it.
+	OnError string
 }
 
 // Ref is one input: an entity and the dimensions it is sliced over.
@@ -106,6 +109,9 @@ func (p Pipeline) YAML() string {
 		}
 		if len(d.For) > 0 {
 			fmt.Fprintf(&b, "    for: [%s]\n", strings.Join(d.For, ", "))
+		}
+		if d.OnError != "" {
+			fmt.Fprintf(&b, "    on_error: %s\n", d.OnError)
 		}
 		fmt.Fprintf(&b, "    exec: [\"true\", %s", d.Task)
 		for _, x := range d.For {

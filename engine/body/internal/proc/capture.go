@@ -13,7 +13,7 @@ import (
 
 // memLimit is how much of an output is kept in memory; a longer one lies in an
 // unnamed file.
-const memLimit = 1 << 20
+const memLimit = 256 << 10
 
 // Capture is what a program wrote to one of its outputs. If a limit was set, the
 // middle of what is longer is gone: half the limit is left of its head, and half
@@ -83,7 +83,7 @@ func (c *Capture) spill() error {
 		unix.Close(fd)
 		return err
 	}
-	c.file = fd
+	c.file, c.mem = fd, nil // many jobs may print much at once
 	return nil
 }
 

@@ -9,7 +9,7 @@
 // job to job. Their ends are never waited for, so that no process that was left
 // behind can hold a job up by holding a pipe. What a short program printed is
 // read in one go when it is over; along with a longer one two goroutines read.
-// More than 1 MiB goes to an unnamed file.
+// More than 256 KiB goes to an unnamed file.
 //
 // A program leads a process group of its own. If there is a terminal it leads a
 // session, too, and so has none: one that asks for a password fails at once,

@@ -79,28 +79,42 @@ func (o *orphans) list(leader int) []int {
 // reaped. Each round can make new orphans of what the killed left behind; a
 // round that finds none is the last.
 func (s *Slot) sweep(leader int, token string, x *Exit) error {
+	strange, err := s.orphans.sweep(family{leader: leader, token: token, pipes: []int{s.out.writeFD, s.err.writeFD}}, x)
+	s.dirty = s.dirty || strange
+	return err
+}
+
+// family is how a job's processes are known.
+type family struct {
+	leader int
+	token  string
+	pipes  []int // the job's outputs, either end
+}
+
+// sweep ends and reaps what is left of a family. It reports whether there was a
+// process that may be of it and is not known to be.
+func (o *orphans) sweep(f family, x *Exit) (strange bool, err error) {
 	groups := map[int]bool{}
 	for range maxSweeps {
-		kids := s.orphans.list(leader)
+		kids := o.list(f.leader)
 		if len(kids) == 0 {
-			return nil
+			return strange, nil
 		}
-		groups[leader] = true
-		found, strange := false, false
+		groups[f.leader] = true
+		found := false
 		for _, kid := range kids {
-			switch s.endOrphan(kid, token, groups, x) {
+			switch o.end(kid, f, groups, x) {
 			case orphanEnded:
 				found = true
 			case orphanStrange:
 				strange = true
 			}
 		}
-		s.dirty = s.dirty || strange
 		if !found {
-			return nil
+			return strange, nil
 		}
 	}
-	return errStillForking
+	return strange, errStillForking
 }
 
 type orphanFate uint8
@@ -111,9 +125,9 @@ const (
 	orphanStrange                   // it lives, and is not known to be the job's
 )
 
-// endOrphan ends kid if it is the job's: in one of its groups, which have been
-// killed, or known by its token or its open pipes.
-func (s *Slot) endOrphan(kid int, token string, groups map[int]bool, x *Exit) orphanFate {
+// end ends kid if it is the job's: in one of its groups, which have been killed,
+// or known by its token or its open pipes.
+func (o *orphans) end(kid int, f family, groups map[int]bool, x *Exit) orphanFate {
 	group, err := unix.Getpgid(kid)
 	if err != nil {
 		return orphanGone
@@ -123,9 +137,9 @@ func (s *Slot) endOrphan(kid int, token string, groups map[int]bool, x *Exit) or
 		return orphanEnded
 	}
 	if isDead(kid) {
-		return s.restOrReap(kid, group, x)
+		return o.restOrReap(kid, group, x)
 	}
-	if !s.isStray(kid, token) {
+	if !f.isStray(kid) {
 		return orphanStrange
 	}
 	if group != unix.Getpgrp() {
@@ -153,17 +167,17 @@ func isDead(pid int) bool {
 
 // restOrReap reaps a dead child that can't be told to be a job's, if nobody
 // else did in a while.
-func (s *Slot) restOrReap(kid, group int, x *Exit) orphanFate {
-	if s.orphans.fd < 0 || group == unix.Getpgrp() {
+func (o *orphans) restOrReap(kid, group int, x *Exit) orphanFate {
+	if o.fd < 0 || group == unix.Getpgrp() {
 		return orphanGone // may be another slot's leader, or the embedding program's own
 	}
-	first, seen := s.orphans.dead[kid]
+	first, seen := o.dead[kid]
 	switch {
 	case !seen:
-		s.orphans.forget()
-		s.orphans.dead[kid] = time.Now()
+		o.forget()
+		o.dead[kid] = time.Now()
 	case time.Since(first) >= zombieRest:
-		delete(s.orphans.dead, kid)
+		delete(o.dead, kid)
 		reap(kid, x)
 	}
 	return orphanGone
@@ -179,14 +193,14 @@ func (o *orphans) forget() {
 }
 
 // isStray reports whether a living process is the job's: it inherited the job's
-// token, or it holds the slot's pipes. Between fork and exec any child of this
-// program holds every file that this program has open, and still runs its
-// executable: such a one says nothing.
-func (s *Slot) isStray(pid int, token string) bool {
-	if hasToken(pid, token, false) {
+// token, or it holds its pipes. Between fork and exec any child of this program
+// holds every file that this program has open, and still runs its executable:
+// such a one says nothing.
+func (f family) isStray(pid int) bool {
+	if hasToken(pid, f.token, false) {
 		return true
 	}
-	return !sameProgram(pid) && holdsFile(pid, s.out.writeFD, s.err.writeFD)
+	return !sameProgram(pid) && holdsFile(pid, f.pipes...)
 }
 
 // sameProgram reports whether a process runs this program's executable, or can't

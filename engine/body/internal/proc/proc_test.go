@@ -201,11 +201,11 @@ func TestOthersChildrenAreLeftAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	var x Exit
-	groups := map[int]bool{}
-	if got := s.endOrphan(dead.Process.Pid, "token", groups, &x); got != orphanGone {
+	groups, f := map[int]bool{}, family{token: "token", pipes: []int{s.out.writeFD, s.err.writeFD}}
+	if got := s.orphans.end(dead.Process.Pid, f, groups, &x); got != orphanGone {
 		t.Errorf("the dead one: %d", got)
 	}
-	if got := s.endOrphan(alive.Process.Pid, "token", groups, &x); got != orphanStrange {
+	if got := s.orphans.end(alive.Process.Pid, f, groups, &x); got != orphanStrange {
 		t.Errorf("the living one: %d", got)
 	}
 	if err := dead.Wait(); err == nil || dead.ProcessState.ExitCode() != 7 {

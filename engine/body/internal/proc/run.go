@@ -22,6 +22,7 @@ type Program struct {
 	Grace     time.Duration // then SIGKILL
 	MaxOutput int64         // bytes of standard output, then SIGKILL; 0: no limit
 	MaxStderr int64         // bytes of standard error to keep, half of its head and half of its tail; 0: all
+	MaxMemory int64         // bytes of memory that each of its processes may have; 0: no limit
 	KillCause error         // a context with this cause ends without a grace period
 }
 
@@ -48,14 +49,9 @@ func (s *Slot) Run(ctx context.Context, p *Program) (*Exit, error) {
 	x := &Exit{Start: time.Now()}
 	s.err.limit = p.MaxStderr
 	before := bootTicks()
-	pid, err := syscall.ForkExec(p.Path, p.Argv, &syscall.ProcAttr{
-		Dir:   p.Dir,
-		Env:   p.Env,
-		Files: []uintptr{uintptr(p.Stdin), uintptr(s.out.writeFD), uintptr(s.err.writeFD)},
-		Sys:   s.attr,
-	})
+	pid, err := s.fork(p, p.Stdin, s.out.writeFD, s.err.writeFD)
 	if err != nil {
-		return nil, &StartError{Errno: err}
+		return nil, err
 	}
 	noteErr := s.running.set(s.index, pid, before, bootTicks(), p.Token)
 	stop := s.watch.begin(ctx, pid, p)
@@ -103,14 +99,20 @@ func (x *Exit) add(u *syscall.Rusage) {
 // a child has its parent's memory, and the kernel counts that.
 func (s *Slot) hideOwnRSS(x *Exit) {
 	if x.MaxRSS > s.ownRSS {
-		var own syscall.Rusage
-		if syscall.Getrusage(syscall.RUSAGE_SELF, &own) == nil {
-			s.ownRSS = own.Maxrss << 10
-		}
+		s.ownRSS = ownPeak()
 	}
 	if x.MaxRSS <= s.ownRSS {
 		x.MaxRSS = 0
 	}
+}
+
+// ownPeak is the most memory that this program has had, in bytes.
+func ownPeak() int64 {
+	var own syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_SELF, &own) != nil {
+		return 0
+	}
+	return own.Maxrss << 10
 }
 
 // waitFor is waitid on one process; options say whether it is reaped.

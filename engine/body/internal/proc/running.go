@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"hash/crc32"
 	"os"
+	"slices"
 	"strings"
+	"sync"
 )
 
 // entrySize is the size of one entry of a running file.
@@ -29,8 +31,12 @@ const (
 // Running is the file that says what runs on each slot. It is written in place
 // and never synced: it has to outlive the process, not the machine.
 type Running struct {
-	f    *os.File
-	boot [16]byte
+	f     *os.File
+	boot  [16]byte
+	slots int
+
+	mu    sync.Mutex
+	extra []bool // entries behind those of the slots: which are taken
 }
 
 // OpenRunning opens the file for a number of slots, and forgets what it said.
@@ -43,7 +49,7 @@ func OpenRunning(path string, slots int) (*Running, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open running file: %w", err)
 	}
-	r := &Running{f: f, boot: boot}
+	r := &Running{f: f, boot: boot, slots: slots}
 	// Zeros that are written, not a hole: a later write then needs no space.
 	if _, err := f.WriteAt(make([]byte, slots*entrySize), 0); err != nil {
 		return nil, errors.Join(fmt.Errorf("write running file: %w", err), f.Close())
@@ -75,6 +81,34 @@ func (r *Running) set(slot, pid int, earliest, latest uint64, token string) erro
 		return fmt.Errorf("write running file: %w", err)
 	}
 	return nil
+}
+
+// reserve takes an entry for a program that stays, behind those of the slots.
+func (r *Running) reserve() int {
+	if r == nil {
+		return 0
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	i := slices.Index(r.extra, false)
+	if i < 0 {
+		i = len(r.extra)
+		r.extra = append(r.extra, false)
+	}
+	r.extra[i] = true
+	return r.slots + i
+}
+
+// release clears an entry that was reserved, and gives it back.
+func (r *Running) release(entry int) error {
+	if r == nil {
+		return nil
+	}
+	err := r.clear(entry)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.extra[entry-r.slots] = false
+	return err
 }
 
 // clear notes that nothing runs on a slot.

@@ -119,3 +119,6 @@ func closeFD(fd *int) {
 		*fd = -1
 	}
 }
+
+// Dir is the folder that the slot's files lie in.
+func (s *Slot) Dir() string { return s.dir }

@@ -1,0 +1,374 @@
+package engine_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"operon/engine"
+	"operon/meta"
+	"operon/storage"
+)
+
+// harmed has every kind of value, and bodies in process but for one: it is run
+// again and again.
+const harmed = `pipeline: harmed
+tasks:
+  lines: {out: Line<i>, source: {values: ["b a", "", "d e f"]}}
+  words: {in: Line, for: i, out: Word<j>, jq: 'if . == "" then empty else split(" ")[] end'}
+  pack: {in: Line, for: i, out: Pack, format: file, run: '{ cat; head -c 5000 /dev/zero; } > $out'}
+  big: {in: Word, for: [i, j], out: Big, jq: '. * 20000'}
+  many: {in: Word, for: [i, j], out: Many<k>, jq: '. as $w | range(300) | "\($w)\(.)"'}
+  all: {in: ["Big<i, j>", "Many<i, j, k>", "Pack<i>"], out: All, jq: '[.big_i_j, .many_i_j_k] | tostring | length'}
+`
+
+var harmedEntities = []string{"Line", "Word", "Pack", "Big", "Many", "All"}
+
+// tree is the files of a folder, by path.
+type tree map[string][]byte
+
+func readTree(t testing.TB, dir string) tree {
+	t.Helper()
+	out := tree{}
+	err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		rel, _ := filepath.Rel(dir, path)
+		out[rel], err = os.ReadFile(path)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func (tr tree) write(t testing.TB, dir string) {
+	t.Helper()
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	for rel, content := range tr {
+		path := filepath.Join(dir, rel)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// hurt is one damaged state.
+type hurt struct {
+	kind string // of damage
+	what string // exactly
+	do   func(tr tree)
+}
+
+// outcomes counts what became of the cases of one kind of damage.
+type outcomes struct{ cases, detected, harmless, mended, refused, silent int }
+
+// bench is a project whose state is damaged over and over.
+type bench struct {
+	*project
+	want  string // all entities of a complete run
+	whole tree
+	wrong []string // of the case under way
+}
+
+func (b *bench) errorf(format string, args ...any) {
+	b.wrong = append(b.wrong, fmt.Sprintf(format, args...))
+}
+
+// Whatever is damaged: an exhaustive check says so unless the results are in
+// fact unharmed; get serves nothing wrong as right; rebuild and a run end with
+// the right entities, or refuse where the data itself is lost.
+func TestDamage(t *testing.T) {
+	table := map[string]*outcomes{}
+	told := 0
+	for _, until := range []string{"", "many"} {
+		b := newBench(t, until)
+		for _, h := range b.hurts() {
+			name := h.kind
+			if table[name] == nil {
+				table[name] = &outcomes{}
+			}
+			b.wrong = nil
+			b.suffer(h, table[name])
+			if len(b.wrong) == 0 {
+				continue
+			}
+			t.Errorf("%s: %s (until %q):\n%s", h.kind, h.what, until, strings.Join(b.wrong, "\n"))
+			if told++; told > 10 {
+				t.FailNow()
+			}
+		}
+	}
+	var text strings.Builder
+	fmt.Fprintf(&text, "\n%-26s %6s %9s %9s %7s %8s %7s\n", "damage", "cases", "detected", "harmless", "mended", "refused", "silent")
+	kinds := []string{}
+	for kind := range table {
+		kinds = append(kinds, kind)
+	}
+	slices.Sort(kinds)
+	sum := outcomes{}
+	for _, kind := range kinds {
+		o := table[kind]
+		fmt.Fprintf(&text, "%-26s %6d %9d %9d %7d %8d %7d\n", kind, o.cases, o.detected, o.harmless, o.mended, o.refused, o.silent)
+		sum.cases, sum.detected, sum.mended = sum.cases+o.cases, sum.detected+o.detected, sum.mended+o.mended
+	}
+	t.Log(text.String())
+	if sum.detected == 0 || sum.mended == 0 || sum.detected == sum.cases {
+		t.Errorf("%+v: the test tests nothing", sum)
+	}
+}
+
+func newBench(t *testing.T, until string) *bench {
+	b := &bench{project: newProject(t, harmed)}
+	b.mustRun(engine.Options{Jobs: 2})
+	var err error
+	if b.want, err = b.entities(); err != nil {
+		t.Fatal(err)
+	}
+	if strings.Count(b.want, "\n") < 1500 {
+		t.Fatalf("only\n%.500s", b.want)
+	}
+	if until != "" {
+		b.mustRun(engine.Options{Jobs: 2, Fresh: true, Until: []string{until}})
+	}
+	b.whole = readTree(t, b.stateDir("harmed"))
+	return b
+}
+
+// hurts are the cases: all of them, or a sample that takes a few seconds.
+func (b *bench) hurts() []hurt {
+	long := os.Getenv("OPERON_LONG") != ""
+	old := b.older() // first: it makes the state anew
+	rng := rand.New(rand.NewPCG(1, 2))
+	var out []hurt
+	add := func(kind, what string, do func(tr tree)) { out = append(out, hurt{kind, what, do}) }
+	bytesOf := func(kind, file string, step int) {
+		content := b.whole[file]
+		if !long {
+			step = max(step, len(content)/9)
+		}
+		for at := rng.IntN(step); at < len(content); at += step {
+			at, mask := at, byte(1)<<rng.IntN(8)
+			if rng.IntN(3) == 0 {
+				mask = 0xFF
+			}
+			add("byte of "+kind, fmt.Sprintf("%s at %d with %#x", file, at, mask), func(tr tree) { tr[file][at] ^= mask })
+		}
+	}
+	page := os.Getpagesize()
+	for _, file := range []string{meta.FileName, storage.DataFile} {
+		bytesOf(file, file, 64)
+		pages := len(b.whole[file]) / page
+		for n := range pages {
+			if !long && n%max(1, pages/5) != 0 {
+				continue
+			}
+			add("zeroed page of "+file, fmt.Sprintf("page %d", n), func(tr tree) { clear(tr[file][n*page : (n+1)*page]) })
+		}
+		for _, size := range []int{0, 1, page, len(b.whole[file]) / 2, len(b.whole[file]) - page, len(b.whole[file]) - 1} {
+			add("truncated "+file, fmt.Sprintf("to %d", size), func(tr tree) { tr[file] = tr[file][:size] })
+		}
+		add("deleted "+file, "", func(tr tree) { delete(tr, file) })
+		add("foreign "+file, "", func(tr tree) { tr[file] = []byte("this is no database") })
+	}
+	blobs := 0
+	for file := range b.whole {
+		if !strings.HasPrefix(file, storage.BlobsDir) {
+			continue
+		}
+		if blobs++; !long && blobs > 3 {
+			continue
+		}
+		bytesOf("a blob", file, 4096)
+		add("truncated blob", file, func(tr tree) { tr[file] = tr[file][:len(tr[file])/2] })
+		add("deleted blob", file, func(tr tree) { delete(tr, file) })
+	}
+	for _, file := range []string{meta.FileName, storage.DataFile} {
+		for name, tr := range old {
+			content := tr[file]
+			add("old copy of "+file, name, func(tr tree) { tr[file] = bytes.Clone(content) })
+		}
+	}
+	return out
+}
+
+// older are states that the directory has been in before.
+func (b *bench) older() map[string]tree {
+	out := map[string]tree{}
+	q := b.copied(func(*project) {})
+	defer b.whole.write(b.t, b.stateDir("harmed"))
+	// The state is grown anew here, since it must be the same run's.
+	q.mustRun(engine.Options{Fresh: true, Until: []string{"lines"}})
+	out["of another run"] = readTree(b.t, q.stateDir("harmed"))
+	b.mustRun(engine.Options{Fresh: true, Until: []string{"words"}})
+	out["of the same run, earlier"] = readTree(b.t, b.stateDir("harmed"))
+	if len(b.whole[storage.DataFile]) > 0 {
+		b.mustRun(engine.Options{Until: b.untilOf()})
+		b.whole = readTree(b.t, b.stateDir("harmed"))
+	}
+	return out
+}
+
+// untilOf is how far the whole state had come.
+func (b *bench) untilOf() []string {
+	b.t.Helper()
+	q := b.copied(func(q *project) { b.whole.write(b.t, q.stateDir("harmed")) })
+	text, err := (&bench{project: q}).entities()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if text == b.want {
+		return nil
+	}
+	return []string{"many"}
+}
+
+// entities are all values that get serves, or the first error.
+func (b *bench) entities() (string, error) {
+	var out strings.Builder
+	s, err := engine.OpenState(b.stateDir("harmed"))
+	if err != nil {
+		return "", err
+	}
+	defer s.Close()
+	for _, entity := range harmedEntities {
+		_, err := s.Values(context.Background(), engine.Query{Entity: entity}, func(it engine.Item) error {
+			fmt.Fprintf(&out, "%s %v %s\n", entity, it.Coord.Indices(), it.Value.AppendJSON(nil))
+			return nil
+		})
+		if err != nil {
+			return out.String(), err
+		}
+	}
+	return out.String(), nil
+}
+
+// served sees whether what get serves is right: a part of what is wanted, and
+// all that the undamaged state has if it meets no error.
+func (b *bench) served(have string) (right bool, err error) {
+	got, err := b.entities()
+	wanted := map[string]bool{}
+	for line := range strings.Lines(b.want) {
+		wanted[line] = true
+	}
+	for line := range strings.Lines(got) {
+		if !wanted[line] {
+			return false, err
+		}
+	}
+	return err != nil || got == have, err
+}
+
+// suffer lets the state be damaged, and looks at what becomes of it.
+func (b *bench) suffer(h hurt, o *outcomes) {
+	dir := b.stateDir("harmed")
+	b.whole.write(b.t, dir)
+	have, err := b.entities()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	damaged := tree{}
+	for file, content := range b.whole {
+		damaged[file] = bytes.Clone(content)
+	}
+	h.do(damaged)
+	o.cases++
+
+	// What is there is looked at.
+	damaged.write(b.t, dir)
+	rep, checkErr := b.checkIn(time.Minute)
+	right, getErr := b.served(have)
+	consistent := checkErr == nil && rep.Consistent
+	switch {
+	case consistent && (!right || getErr != nil):
+		o.silent++
+		b.errorf("the check finds nothing, and get: right %v, %v", right, getErr)
+	case !right && !consistent && strings.HasPrefix(h.kind, "old copy"):
+		// What was put back is right, but not all of it.
+	case !right:
+		o.silent++
+		b.errorf("get serves what is not right; check: %+v, %v", rep, checkErr)
+	}
+	if consistent {
+		o.harmless++
+	} else {
+		o.detected++
+	}
+
+	// A run that was told nothing ends right, or says why it does not.
+	if s, err := b.run(engine.Options{Jobs: 2}); err == nil {
+		if got, getErr := b.entities(); s.State != engine.StateComplete || getErr == nil && got != b.want {
+			o.silent++
+			b.errorf("a run ends %s, with the wrong entities: %v", s.State, got != b.want)
+		}
+	} else if !b.clear(err) {
+		b.errorf("a run ends with %v", err)
+	}
+
+	// Rebuild mends it, or refuses.
+	damaged.write(b.t, dir)
+	if _, err := b.rebuild(engine.RebuildOptions{}); err != nil {
+		if !b.clear(err) {
+			b.errorf("rebuild ends with %v", err)
+		}
+		o.refused++
+		return
+	}
+	b.mended()
+	if !consistent {
+		o.mended++
+	}
+}
+
+// mended wants a rebuilt state to be consistent, and a run to end right.
+func (b *bench) mended() {
+	for _, when := range []string{"rebuilt", "run"} {
+		rep, err := b.checkIn(time.Minute)
+		if err != nil || !rep.Consistent {
+			b.errorf("%s: %+v, %v", when, rep, err)
+		}
+		if when == "run" {
+			return
+		}
+		if s, err := b.run(engine.Options{Jobs: 2}); err != nil || s.State != engine.StateComplete {
+			b.errorf("after a rebuild: %+v, %v", s, err)
+			return
+		}
+		if got, err := b.entities(); err != nil || got != b.want {
+			b.errorf("after rebuild and run: %v, the right entities: %v", err, got == b.want)
+		}
+	}
+}
+
+func (b *bench) checkIn(limit time.Duration) (*engine.CheckReport, error) {
+	pl, err := engine.LoadFile(b.file, engine.LoadOptions{})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	return engine.Check(ctx, pl, engine.CheckOptions{Dir: b.dir, Mode: engine.Exhaustive})
+}
+
+// clear reports whether an error says what is the matter, and what to do.
+func (b *bench) clear(err error) bool {
+	var damaged *engine.DamagedError
+	var inconsistent *engine.InconsistentError
+	var newer *engine.NewerError
+	return errors.As(err, &damaged) || errors.As(err, &inconsistent) || errors.As(err, &newer) || errors.Is(err, engine.ErrNoState)
+}

@@ -1,0 +1,112 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+
+	"operon/engine/worker"
+	"operon/spec"
+)
+
+// newPools are the pipeline's pools, empty.
+func newPools(p *spec.Pipeline) []pool {
+	var out []pool
+	for _, s := range p.Pools {
+		out = append(out, pool{name: s.Name, size: s.Size, starts: newBucket(s.Rate.N, s.Rate.Per)})
+	}
+	return out
+}
+
+// sharedPool is which of the pipeline's pools the task is in, or noPool.
+func sharedPool(p *spec.Pipeline, t *spec.TaskSpec) int {
+	for n, s := range p.Pools {
+		if s == t.SharedPool {
+			return n
+		}
+	}
+	return noPool
+}
+
+// occupy takes what a command needs.
+func (l *loop) occupy(f *flow, cmd *worker.RunJobs) {
+	l.running++
+	l.room.free--
+	f.running++
+	f.jobs += int64(len(cmd.Jobs))
+	f.changed = true
+	if f.shared != noPool {
+		p := &l.room.pools[f.shared]
+		p.running++
+		if p.starts != nil {
+			p.starts.take(len(cmd.Jobs))
+		}
+	}
+	l.room.left = l.room.left.minus(f.needs)
+	l.handOut(f, cmd)
+}
+
+// vacate gives back what a command had, and the starts of jobs that did not
+// call their body.
+func (l *loop) vacate(f *flow, done *worker.JobsDone) {
+	f.jobs -= int64(len(done.Results))
+	f.changed = true
+	if f.shared != noPool {
+		p := &l.room.pools[f.shared]
+		if p.starts != nil {
+			p.starts.giveBack(notStarted(done))
+		}
+		if !done.More {
+			p.running--
+		}
+	}
+	if done.More {
+		return
+	}
+	l.running--
+	l.room.free++
+	f.running--
+	l.room.left = l.room.left.plus(f.needs)
+	l.gpus = append(l.gpus, done.GPUs...)
+}
+
+func notStarted(done *worker.JobsDone) (n int) {
+	for i := range done.Results {
+		if r := &done.Results[i]; r.NotRun() || r.Waits || r.Reused {
+			n++
+		}
+	}
+	return n
+}
+
+// SetPool changes how many jobs of a shared pool, or of a task, run at once.
+// Those that run go on. It holds until the engine ends. A name that is neither
+// is an *UnknownError; a size must be at least 1.
+func (e *Engine) SetPool(ctx context.Context, name string, size int) error {
+	if size < 1 {
+		return fmt.Errorf("a pool of %d: it needs at least 1; pause a task to start no more jobs of it", size)
+	}
+	v, err := e.ask(ctx, func(l *loop) any { return l.setPool(name, size) })
+	if err != nil || v == nil {
+		return err
+	}
+	return v.(error)
+}
+
+func (l *loop) setPool(name string, size int) error {
+	var known []string
+	for n := range l.room.pools {
+		if l.room.pools[n].name == name {
+			l.room.pools[n].size = size
+			return nil
+		}
+		known = append(known, l.room.pools[n].name)
+	}
+	for _, f := range l.flows {
+		if f.task.Name == name {
+			f.pool = size
+			return nil
+		}
+		known = append(known, f.task.Name)
+	}
+	return &UnknownError{What: "pool or task", Name: name, Nearest: spec.Nearest(name, known), Known: known}
+}

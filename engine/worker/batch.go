@@ -1,0 +1,164 @@
+package worker
+
+import (
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"operon/engine/body"
+	"operon/storage"
+)
+
+// flushAfter is how long a result waits at most for the rest of its batch.
+const flushAfter = 20 * time.Millisecond
+
+// delivery is a batch of jobs of a persistent worker, and what is to become of
+// its results: they are handed on as they come, for a batch may last long.
+type delivery struct {
+	s       *slot
+	cmd     RunJobs
+	of      []int // of each job that runs, its place in cmd.Jobs
+	keys    []inputs
+	ran     []bool // by place in of
+	pending []Result
+	flushed time.Time
+}
+
+// batch runs a command whose jobs go to one worker process, several at once.
+func (s *slot) batch(cmd RunJobs, runner body.BatchRunner) JobsDone {
+	b := &delivery{s: s, cmd: cmd, flushed: time.Now()}
+	var jobs []*body.Job
+	err := s.w.cfg.Store.View(func(r *storage.Reader) error {
+		for i, job := range cmd.Jobs {
+			if s.w.stopped() {
+				b.pending = append(b.pending, Result{Job: job})
+				continue
+			}
+			in, early := s.w.begin(r, cmd.Dataflow, job)
+			if early != nil {
+				b.pending = append(b.pending, *early)
+				continue
+			}
+			b.of, b.keys = append(b.of, i), append(b.keys, in)
+			jobs = append(jobs, s.persistentJob(cmd.Dataflow, job, in))
+		}
+		return nil
+	})
+	if err != nil {
+		for _, job := range cmd.Jobs {
+			b.pending = append(b.pending, Result{Job: job, Err: err})
+		}
+		return b.done(false)
+	}
+	b.ran = make([]bool, len(jobs))
+	if len(jobs) > 0 {
+		runner.RunBatch(s.w.ctx, s.body, jobs, b)
+	}
+	for n, ran := range b.ran {
+		if !ran {
+			b.add(n, Result{Job: cmd.Jobs[b.of[n]]})
+		}
+	}
+	return b.done(false)
+}
+
+// persistentJob is a job as a persistent worker is given it.
+func (s *slot) persistentJob(d *Dataflow, job Job, in inputs) *body.Job {
+	dir := s.folder()
+	return &body.Job{
+		Coord:   job.Coord,
+		Attempt: job.Attempt,
+		Token:   s.w.cfg.Token + "." + filepath.Base(dir),
+		RunID:   s.w.cfg.RunID,
+		Args:    in.args,
+		Env:     job.Env,
+		Dir:     dir,
+		Log:     filepath.Join(s.w.cfg.Logs, d.Task.Name, "job.log"), // its process has its own beside it
+	}
+}
+
+// Stopped implements body.Batch.
+func (b *delivery) Stopped() bool { return b.s.w.stopped() }
+
+// Done implements body.Batch.
+func (b *delivery) Done(n int, res *body.Result, f *body.Failure) {
+	b.ran[n] = true
+	job := b.cmd.Jobs[b.of[n]]
+	var result Result
+	if f != nil {
+		result = Result{Job: job, Failure: f, Log: b.s.w.logOf(f)}
+	} else {
+		result = b.s.keep(b.cmd.Dataflow, job, b.keys[n].key, res)
+	}
+	b.add(n, result)
+	if f != nil || time.Since(b.flushed) > flushAfter {
+		b.Idle()
+	}
+}
+
+func (b *delivery) add(n int, result Result) {
+	result.Key, result.Claimed = b.keys[n].key, b.cmd.Dataflow.Memo != nil
+	b.pending = append(b.pending, result)
+}
+
+// Idle implements body.Batch: what has ended need not wait for the rest.
+func (b *delivery) Idle() {
+	if len(b.pending) > 0 {
+		b.s.w.responses <- b.done(true)
+	}
+}
+
+// done are the results that are pending, as an answer.
+func (b *delivery) done(more bool) JobsDone {
+	done := JobsDone{Dataflow: b.cmd.Dataflow, Results: b.pending, More: more}
+	if !more {
+		done.GPUs = b.cmd.GPUs
+	}
+	b.pending, b.flushed = nil, time.Now()
+	return done
+}
+
+// logOf is the log that a failure names, below the logs folder.
+func (w *Worker) logOf(f *body.Failure) string {
+	if f.Log == "" || f.Logged == 0 {
+		return ""
+	}
+	log, err := filepath.Rel(w.cfg.Logs, f.Log)
+	if err != nil {
+		return ""
+	}
+	return log
+}
+
+// SharedLogs is the pattern of the names of workers' logs, in the folder of their
+// task: each is shared by many jobs.
+const SharedLogs = "worker-*.log"
+
+// IsShared reports whether a log is that of a worker, by its path.
+func IsShared(path string) bool {
+	shared, err := filepath.Match(SharedLogs, filepath.Base(path))
+	return shared && err == nil
+}
+
+// Release ends the processes that a dataflow keeps. None of its jobs may run any
+// more.
+func (w *Worker) Release(d *Dataflow) {
+	if r, ok := d.Runner.(body.BatchRunner); ok {
+		w.releasing.Go(func() { r.Close(w.ctx) })
+	}
+}
+
+// releaseAll ends the processes of all dataflows.
+func (w *Worker) releaseAll() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, d := range w.dataflows {
+		w.Release(d)
+	}
+	w.releasing.Wait()
+}
+
+// storeError says whose output could not be stored.
+func storeError(d *Dataflow, job Job, err error) error {
+	return fmt.Errorf("store the output of task %s at %q: %w", d.Task.Name, job.Coord.Format(d.Task.ContextNames()), err)
+}

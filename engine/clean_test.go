@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"operon/engine"
-	"operon/storage"
 	"operon/storage/boltfile"
 )
 
@@ -193,23 +192,19 @@ func TestKilledClean(t *testing.T) {
 	})
 }
 
-// deep checks all that is stored.
+// deep checks all that is stored, each record against its ticket and back.
 func (p *project) deep(what string) {
 	p.t.Helper()
-	s, err := storage.Open(p.stateDir("kept"), storage.Options{ReadOnly: true})
+	pl, err := engine.LoadFile(p.file, engine.LoadOptions{})
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	defer s.Close()
-	err = s.View(func(r *storage.Reader) error {
-		_, err := r.Check(true, func(d *storage.Damage) error {
-			p.t.Errorf("%s: %v", what, d)
-			return nil
-		})
-		return err
-	})
+	rep, err := engine.Check(context.Background(), pl, engine.CheckOptions{Dir: p.dir, Mode: engine.Exhaustive})
 	if err != nil {
-		p.t.Errorf("%s: %v", what, err)
+		p.t.Fatal(err)
+	}
+	if !rep.Consistent {
+		p.t.Errorf("%s: %s", what, asJSON(rep))
 	}
 }
 

@@ -229,6 +229,7 @@ func (e *Engine) startWorker(ctx context.Context, pl *plan) (*worker.Worker, err
 		Slots:   slots,
 		Store:   e.stores.data,
 		Logs:    filepath.Join(e.dir, logsDir),
+		Dir:     e.o.Dir,
 		Scratch: filepath.Join(e.dir, scratchDir),
 		Running: running,
 		Token:   e.token,

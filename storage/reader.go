@@ -215,7 +215,10 @@ func decodeStored(name, k, v []byte, inst uint64, c coord.Coord) (storedRecord, 
 // several damaged ones it returns the first, after the others.
 func (r *Reader) Records(inst uint64, prefix coord.Coord, fn func(Record) error) error {
 	var damaged error
+	seen := uint64(0)
+	quiet := r.store.pending.size.Load() == 0
 	err := r.eachRecord(inst, prefix, func(rec *storedRecord, _ *Output, err error) error {
+		seen++
 		if err != nil {
 			if damaged == nil {
 				damaged = err
@@ -227,16 +230,22 @@ func (r *Reader) Records(inst uint64, prefix coord.Coord, fn func(Record) error)
 	if err != nil {
 		return err
 	}
+	if damaged == nil && prefix == "" && quiet && seen != r.Number(inst) {
+		damaged = &Damage{Instance: inst, Detail: fmt.Sprintf("there are %d records of %d", seen, r.Number(inst))}
+	}
 	return damaged
 }
 
-// eachRecord calls fn with each record, or with what is wrong with it.
+// eachRecord calls fn with each record, or with what is wrong with it. The record
+// is fn's until it returns.
 func (r *Reader) eachRecord(inst uint64, prefix coord.Coord, fn func(*storedRecord, *Output, error) error) error {
 	jobs, entries, gone := r.store.pending.recordsUnder(inst, prefix)
 	if gone {
 		return nil
 	}
 	in := r.instance(inst)
+	var rec storedRecord
+	var err error
 	return merge(in.records.bucket, prefix, jobs, func(k, v []byte, c coord.Coord) error {
 		if e := entries[c]; e != nil && e.batch <= r.upTo {
 			if e.record == nil {
@@ -251,7 +260,7 @@ func (r *Reader) eachRecord(inst uint64, prefix coord.Coord, fn func(*storedReco
 		if !ok {
 			return fn(nil, nil, &Damage{Instance: inst, Detail: fmt.Sprintf("a record lies under a key that makes no sense (%x)", k)})
 		}
-		rec, err := decodeStored(in.records.name, k, v, inst, at)
+		rec, err = decodeStored(in.records.name, k, v, inst, at)
 		return fn(&rec, nil, err)
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"sync"
 
+	"github.com/rs/zerolog"
 	"github.com/urfave/cli/v2"
 
 	"operon/cmd/operon/internal/diagfmt"
@@ -22,12 +23,13 @@ type app struct {
 	lookupEnv      func(string) (string, bool)
 
 	stops     stops
-	logFormat string       // of the command that runs
+	logFormat string // of the command that runs
+	logLevel  zerolog.Level
 	hook      func(string) // of the stores' commit points, for tests
 }
 
 func newApp() *app {
-	return &app{stdout: os.Stdout, stderr: os.Stderr, getenv: os.Getenv, lookupEnv: os.LookupEnv}
+	return &app{stdout: os.Stdout, stderr: os.Stderr, getenv: os.Getenv, lookupEnv: os.LookupEnv, logLevel: zerolog.InfoLevel}
 }
 
 // main runs the program and returns its exit code.
@@ -72,7 +74,7 @@ func (a *app) cli() *cli.App {
 		OnUsageError:              onUsageError,
 		Commands: []*cli.Command{
 			a.runCommand(), a.planCommand(), a.whyCommand(), a.validateCommand(), a.statusCommand(), a.getCommand(), a.logsCommand(),
-			a.pauseCommand(), a.resumeCommand(), a.quitCommand(),
+			a.pauseCommand(), a.resumeCommand(), a.poolCommand(), a.quitCommand(), a.execCommand(),
 			a.lineageCommand(), a.checkCommand(), a.rebuildCommand(), a.cleanCommand(), a.compactCommand(), a.acceptCommand(),
 			a.graphCommand(), a.workerTestCommand(), a.initCommand(), a.schemaCommand(), a.completionCommand(), a.completeCommand(),
 			a.versionCommand(), a.helpCommand(),

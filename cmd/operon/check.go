@@ -141,3 +141,17 @@ func noteMeaning(kind string) string {
 	}
 	return ""
 }
+
+// KindTable is the table of faults and notes in Markdown.
+func KindTable() string {
+	var b strings.Builder
+	b.WriteString("| fault | meaning |\n| --- | --- |\n")
+	for _, k := range engine.FaultKinds() {
+		fmt.Fprintf(&b, "| `%s` | %s |\n", k.Name, k.Meaning)
+	}
+	b.WriteString("\n| note | meaning |\n| --- | --- |\n")
+	for _, k := range engine.NoteKinds() {
+		fmt.Fprintf(&b, "| `%s` | %s |\n", k.Name, k.Meaning)
+	}
+	return b.String()
+}

@@ -24,6 +24,7 @@ type exitRule struct {
 var exitRules = []exitRule{
 	{130, "stopped by SIGINT: the first lets running jobs finish, the second kills them", stoppedBy(syscall.SIGINT)},
 	{143, "stopped by SIGTERM, in the same way", stoppedBy(syscall.SIGTERM)},
+	{129, "stopped by SIGHUP, as when the terminal is closed, in the same way", stoppedBy(syscall.SIGHUP)},
 	{5, "the machine's fault: disk full, no permission, a damaged file that can't be mended", machineFault},
 	{4, "the state directory is in use", is[*engine.InUseError]},
 	{3, "inconsistent: data does not hold what a record says", is[*engine.InconsistentError]},
@@ -31,6 +32,9 @@ var exitRules = []exitRule{
 	{1, "a job failed, or the run ended before all that was asked for was done", func(err error) bool { return err != nil }},
 	{0, "all that was asked for is done", func(error) bool { return true }},
 }
+
+// signalRules is how many of the rules, the first, are of signals.
+const signalRules = 3
 
 // ExitCode is the exit code that says how err ended the program.
 func ExitCode(err error) int {
@@ -46,10 +50,10 @@ func ExitCode(err error) int {
 func ExitTable() string {
 	var b strings.Builder
 	b.WriteString("| code | meaning |\n| --- | --- |\n")
-	for n := len(exitRules) - 1; n >= 2; n-- {
+	for n := len(exitRules) - 1; n >= signalRules; n-- {
 		fmt.Fprintf(&b, "| %d | %s |\n", exitRules[n].code, exitRules[n].means)
 	}
-	for _, r := range exitRules[:2] {
+	for _, r := range exitRules[:signalRules] {
 		fmt.Fprintf(&b, "| %d | %s |\n", r.code, r.means)
 	}
 	return b.String()
@@ -80,9 +84,9 @@ func machineFault(err error) bool {
 }
 
 func usageFault(err error) bool {
-	return is[*usageError](err) || is[spec.Errors](err) || is[*engine.UnknownError](err) ||
+	return is[*usageError](err) || is[spec.Errors](err) || is[*engine.UnknownError](err) || is[*engine.LabelError](err) || is[*engine.ResourcesError](err) ||
 		is[*engine.ForeignError](err) || is[*engine.NotOursError](err) || is[*engine.AcceptError](err) || is[*engine.ReleasedError](err) || is[*engine.NewerError](err) ||
-		errors.Is(err, engine.ErrNoState) || errors.Is(err, fs.ErrNotExist)
+		errors.Is(err, engine.ErrNoState) || errors.Is(err, engine.ErrNotThereYet) || errors.Is(err, fs.ErrNotExist)
 }
 
 // usageError is something wrong with how the program was called.

@@ -42,7 +42,7 @@ func (a *app) getAction(c *cli.Context) error {
 	if c.Bool("json") && c.String("out") != "" {
 		return usagef("get: --json and --out are two ways to write the values; choose one")
 	}
-	at, labels, err := parseAt(c.String("at"))
+	at, labels, err := parsePlace(c.String("at"))
 	if err != nil {
 		return err
 	}
@@ -71,9 +71,18 @@ func fileAndEntity(args []string) (file, entity string, err error) {
 	return "", "", usagef("get wants a FILE, which may be left out, and one ENTITY; there are %d arguments", len(args))
 }
 
-// parseAt reads --at: indices, and labels with an @ before them. Which dimensions
-// there are is for who answers to say.
-func parseAt(text string) (at coord.Binding, labels map[string]string, err error) {
+// parseAt reads --at of a command that takes indices alone.
+func parseAt(text string) (coord.Binding, error) {
+	at, labels, err := parsePlace(text)
+	if len(labels) > 0 {
+		return nil, usagef("--at: labels are for get, logs and exec; give the index")
+	}
+	return at, err
+}
+
+// parsePlace reads --at: indices, and labels with an @ before them. Which
+// dimensions there are is for who answers to say.
+func parsePlace(text string) (at coord.Binding, labels map[string]string, err error) {
 	var names, indices []string
 	for _, part := range atParts(text) {
 		name, index, _ := strings.Cut(part, "=")

@@ -11,14 +11,8 @@ var laterCommands = map[string]string{
 // laterFlags are not to be changed.
 var laterFlags = map[string]map[string]string{
 	"run": {
-		"workers":     "-j sets how many jobs run at once",
-		"retry-holes": "",
-		"only":        "--until runs a task and what it needs",
-		"sample":      "",
-		"cpus":        "-j sets how many jobs run at once",
-		"mem":         "",
-		"gpus":        "",
-		"watch":       "",
+		"workers": "-j sets how many jobs run at once",
+		"watch":   "",
 	},
 }
 

@@ -16,5 +16,5 @@ func (a *app) logger(w io.Writer) *slog.Logger {
 		facts := term.Of(a.stderr, a.getenv)
 		w = zerolog.ConsoleWriter{Out: w, NoColor: !facts.Color, TimeFormat: time.TimeOnly}
 	}
-	return slog.New(zerolog.NewSlogHandler(zerolog.New(w).With().Timestamp().Logger()))
+	return slog.New(zerolog.NewSlogHandler(zerolog.New(w).Level(a.logLevel).With().Timestamp().Logger()))
 }

@@ -36,7 +36,7 @@ func (a *app) logsAction(c *cli.Context) error {
 	if len(names) > 1 {
 		return usagef("logs wants a FILE and one TASK, both of which may be left out; there are %d arguments", c.NArg())
 	}
-	at, labels, err := parseAt(c.String("at"))
+	at, labels, err := parsePlace(c.String("at"))
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rs/zerolog"
 	"github.com/urfave/cli/v2"
 
 	"operon/cmd/operon/internal/diagfmt"
@@ -31,6 +32,13 @@ func (a *app) runCommand() *cli.Command {
 			&cli.StringFlag{Name: "params", Usage: "read params from a YAML or JSON `FILE`"},
 			&cli.IntFlag{Name: "j", Aliases: []string{"jobs"}, Usage: "run `N` jobs at once over all tasks", DefaultText: "number of CPUs"},
 			&cli.BoolFlag{Name: "keep-going", Aliases: []string{"k"}, Usage: "when a job fails, go on with what does not need it"},
+			&cli.Int64Flag{Name: "max-failures", Usage: "go on as --keep-going does until `N` jobs have failed, holes too", DefaultText: "any number"},
+			&cli.BoolFlag{Name: "retry-holes", Usage: "try the jobs again that are holes, and what rests on them"},
+			&cli.StringSliceFlag{Name: "only", Usage: "run only these coordinates: `AT` dim=index or dim=@label, such as doc=17,doc=@x; may be repeated"},
+			&cli.StringFlag{Name: "sample", Usage: "run only the first `N` of each list that a root makes, or dim=N: of that dimension"},
+			&cli.StringFlag{Name: "cpus", Usage: "let jobs take `N` CPUs together, by what their tasks say of cpus", DefaultText: "the machine's"},
+			&cli.StringFlag{Name: "mem", Usage: "let jobs take `SIZE` of memory together, by what their tasks say of mem", DefaultText: "the machine's"},
+			&cli.IntFlag{Name: "gpus", Usage: "let jobs take `N` GPUs together, by what their tasks say of gpus", DefaultText: "the machine's"},
 			&cli.StringSliceFlag{Name: "until", Usage: "run `TASK` and what it needs, nothing else; may be repeated"},
 			&cli.BoolFlag{Name: "fresh", Usage: "ignore everything that is there, and start over"},
 			&cli.StringSliceFlag{Name: "redo", Usage: "run `TASK` again, and what hangs on it where its results differ; may be repeated, or a comma list"},
@@ -150,6 +158,9 @@ func runOptions(c *cli.Context, file string) (engine.Options, error) {
 	if o.MemoLimit, err = memoLimit(c.String("memo-limit")); err != nil {
 		return o, usagef("--memo-limit: %v", err)
 	}
+	if err := roomOptions(c, &o); err != nil {
+		return o, err
+	}
 	if o.LogLimit, err = size(c.String("log-limit")); err != nil {
 		return o, usagef("--log-limit: %v", err)
 	}
@@ -193,6 +204,7 @@ func (a *app) mode(ui string) (live.Mode, error) {
 		a.logFormat = "json" // all of standard error is then JSON
 		return live.ModeJSON, nil
 	case "quiet":
+		a.logLevel = zerolog.WarnLevel // no progress, and what goes wrong all the same
 		return live.ModeQuiet, nil
 	case "tui":
 		return "", notYet("--ui tui", "--ui auto shows a line a task")
@@ -291,7 +303,7 @@ func (a *app) tell(j *job, s *engine.Summary) {
 	}
 	live.WriteSummary(a.stderr, live.Ending{
 		Summary: s, Facts: term.Of(a.stderr, a.getenv), Quiet: j.mode == live.ModeQuiet,
-		Get: gets, Again: j.target.command("run"),
+		Get: gets, Again: j.target.command("run"), Retry: j.target.command("run", "--retry-holes"), Exec: j.target.execCommand,
 	})
 }
 

@@ -19,6 +19,8 @@ func name(s syscall.Signal) string {
 	switch s {
 	case syscall.SIGINT:
 		return "SIGINT"
+	case syscall.SIGHUP:
+		return "SIGHUP"
 	case syscall.SIGTERM:
 		return "SIGTERM"
 	}
@@ -61,7 +63,7 @@ func (s *stops) hear(sig os.Signal) {
 			return
 		}
 	}
-	signal.Reset(os.Interrupt, syscall.SIGTERM)
+	signal.Reset(os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	s.cancel(s.first)
 }
 

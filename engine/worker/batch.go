@@ -88,7 +88,7 @@ func (b *delivery) Done(n int, res *body.Result, f *body.Failure) {
 	if f != nil {
 		result = Result{Job: job, Failure: f, Log: b.s.w.logOf(f)}
 	} else {
-		result = b.s.keep(b.cmd.Dataflow, job, b.keys[n].key, res)
+		result = b.s.keep(b.cmd.Dataflow, job, b.keys[n].key, b.keys[n].args, res)
 	}
 	b.add(n, result)
 	if f != nil || time.Since(b.flushed) > flushAfter {

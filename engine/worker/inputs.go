@@ -76,7 +76,10 @@ type inputs struct {
 }
 
 // assembler brings jobs their inputs.
-type assembler struct{ slices *slices }
+type assembler struct {
+	slices *slices
+	trust  *trust // nil: files are not looked at
+}
 
 // assemble brings together the arguments of the job at c.
 func (w assembler) assemble(r *storage.Reader, d *Dataflow, c coord.Coord) (out inputs, err error) {
@@ -90,10 +93,18 @@ func (w assembler) assemble(r *storage.Reader, d *Dataflow, c coord.Coord) (out 
 		var a assembled
 		var err error
 		if len(in.slice) == 0 {
-			a, err = in.single(r, c)
+			if a, err = in.single(r, c); err == nil {
+				err = w.lookAt(a)
+			}
 		} else {
 			key := sliceKey{d.ID, n, c.Project(in.pins)}
-			a, err = w.slices.get(key, func() (assembled, error) { return in.sliced(r, c) })
+			a, err = w.slices.get(key, func() (assembled, error) {
+				a, err := in.sliced(r, c)
+				if err == nil {
+					err = w.lookAt(a)
+				}
+				return a, err
+			})
 		}
 		if err != nil {
 			return out, fmt.Errorf("read input %s of task %s: %w", in.ref, d.Task.Name, err)
@@ -102,6 +113,24 @@ func (w assembler) assemble(r *storage.Reader, d *Dataflow, c coord.Coord) (out 
 		out.files = out.files || a.files
 	}
 	return out, nil
+}
+
+// lookAt sees to it that the stored files of an argument are what they should be.
+func (w assembler) lookAt(a assembled) error {
+	if w.trust == nil || !a.files {
+		return nil
+	}
+	if a.arg.Slice == nil {
+		return w.trust.stored(a.arg.Value.File)
+	}
+	for _, v := range a.arg.Slice.Items {
+		if v.Kind == value.File {
+			if err := w.trust.stored(v.File); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // single is an argument that slices nothing: one value.

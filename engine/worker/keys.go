@@ -32,7 +32,7 @@ func (l Locate) find(dataflow uint64, job coord.Coord) (uint64, coord.Coord, err
 type Keys struct{ assembler }
 
 // NewKeys makes one.
-func NewKeys() *Keys { return &Keys{assembler{newSlices()}} }
+func NewKeys() *Keys { return &Keys{assembler{slices: newSlices()}} }
 
 // Key is the key of the job of d at c, from its inputs as they lie in the store
 // now. An input that d.Locate does not know is ErrNotLocated; one that can't be

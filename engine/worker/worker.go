@@ -23,6 +23,7 @@ type Config struct {
 	Slots   int // how many commands it runs at once
 	Store   *storage.Store
 	Logs    string // folder for the jobs' standard error
+	Dir     string // the pipeline file's folder, absolute
 	Scratch string // folder for the jobs' own folders
 	Running *body.Running
 	Token   string // what every OPERON_JOB of this state directory begins with
@@ -56,7 +57,7 @@ func New(ctx context.Context, cfg Config) (*Worker, error) {
 		responses: make(chan JobsDone, cfg.Slots),
 		stopping:  make(chan struct{}),
 		over:      make(chan struct{}),
-		assembler: assembler{newSlices()},
+		assembler: assembler{slices: newSlices(), trust: newTrust()},
 	}
 	w.ctx, w.cancel = context.WithCancelCause(ctx)
 	started := make(chan error)
@@ -202,7 +203,7 @@ func (s *slot) inProcess(r *storage.Reader, d *Dataflow, job Job) Result {
 		return *early
 	}
 	b := &body.Job{Coord: job.Coord, Attempt: job.Attempt, RunID: s.w.cfg.RunID, Args: in.args, Env: job.Env}
-	if in.files {
+	if in.files || d.Task.Body.Kind == spec.BodySource {
 		b.Dir = s.folder()
 	}
 	return s.attempt(d, job, in.key, b)
@@ -294,12 +295,16 @@ func (s *slot) perform(d *Dataflow, job Job, key value.Digest, b *body.Job) Resu
 		}
 		return Result{Job: job, Failure: f}
 	}
-	return s.keep(d, job, key, res)
+	return s.keep(d, job, key, b.Args, res)
 }
 
 // keep readies what a body returned for the store.
-func (s *slot) keep(d *Dataflow, job Job, key value.Digest, res *body.Result) Result {
-	if f := d.Labels.Check(s.w.ctx, res.Items); f != nil {
+func (s *slot) keep(d *Dataflow, job Job, key value.Digest, args []body.Arg, res *body.Result) Result {
+	f := s.w.changed(d.Task, args)
+	if f == nil {
+		f = d.Labels.Check(s.w.ctx, res.Items)
+	}
+	if f != nil {
 		f.Usage, f.Logged = res.Usage, res.Logged
 		if err := res.Close(); err != nil {
 			return Result{Job: job, Err: err}

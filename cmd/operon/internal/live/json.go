@@ -22,6 +22,7 @@ type line struct {
 type failed struct {
 	Task     string            `json:"task"`
 	Coord    map[string]uint32 `json:"coord"`
+	Labels   map[string]string `json:"labels,omitempty"`
 	Kind     string            `json:"kind"`
 	Message  string            `json:"message"`
 	Attempts int               `json:"attempts"`
@@ -29,6 +30,7 @@ type failed struct {
 	Signal   string            `json:"signal,omitempty"`
 	Stderr   string            `json:"stderr,omitempty"`
 	Log      string            `json:"log,omitempty"`
+	Hole     bool              `json:"hole,omitempty"`
 }
 
 func (d jsonLines) event(e engine.Event, _ *task) {
@@ -36,7 +38,7 @@ func (d jsonLines) event(e engine.Event, _ *task) {
 	if f := e.Failed; f != nil {
 		out.Failed = &failed{
 			Task: f.Task, Coord: Coord(f.Coord, f.Dims), Kind: f.Kind, Message: f.Message, Attempts: f.Attempts,
-			Exit: f.Exit, Signal: f.Signal, Stderr: string(f.Stderr), Log: f.Log,
+			Exit: f.Exit, Signal: f.Signal, Stderr: string(f.Stderr), Log: f.Log, Hole: f.Hole, Labels: labels(f),
 		}
 	}
 	enc := json.NewEncoder(d.out)
@@ -46,6 +48,17 @@ func (d jsonLines) event(e engine.Event, _ *task) {
 
 func (jsonLines) tick(time.Time) {}
 func (jsonLines) end(time.Time)  {}
+
+// labels are those of a failed job's indices that have one.
+func labels(f *engine.Failed) map[string]string {
+	out := map[string]string{}
+	for n, label := range f.Labels {
+		if label != "" && n < len(f.Dims) {
+			out[f.Dims[n]] = label
+		}
+	}
+	return out
+}
 
 // Coord is a coordinate as an object, an index for each dimension.
 func Coord(c coord.Coord, dims []string) map[string]uint32 {

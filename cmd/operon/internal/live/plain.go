@@ -95,9 +95,12 @@ func happened(e engine.Event, t *task) string {
 
 func attempt(e engine.Event) string {
 	f := e.Failed
-	line := Job(f.Task, f.Coord.Format(f.Dims)) + ": " + oneLine(f.Message)
+	line := Job(f.Task, f.At()) + ": " + oneLine(f.Message)
 	if e.Kind == engine.EventRetry {
 		return line + fmt.Sprintf("; again in %s", Duration(time.Duration(e.Delay*float64(time.Second))))
+	}
+	if f.Hole {
+		line += " (now a hole)"
 	}
 	if f.Attempts > 1 {
 		line += fmt.Sprintf(" (attempt %d)", f.Attempts)

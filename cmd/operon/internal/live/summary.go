@@ -22,6 +22,9 @@ type Ending struct {
 	Quiet   bool     // failures alone
 	Get     []string // commands that print the run's final values
 	Again   string   // the command that goes on with the run
+	Retry   string   // the command that tries holes again
+	// Exec is the command that runs one job by hand; nil: there is none.
+	Exec func(*engine.Failed) string
 }
 
 // WriteSummary tells how a run ended: what ran, what failed and why, and where
@@ -51,12 +54,16 @@ func (e Ending) failures(b *strings.Builder) {
 
 func (e Ending) failure(b *strings.Builder, g engine.FailureGroup) {
 	s := g.Sample
-	at := s.Coord.Format(s.Dims)
+	at := printable(s.At())
 	head := Job(g.Task, at)
 	if g.Jobs > 1 {
 		head = fmt.Sprintf("%s: %s", g.Task, jobs(g.Jobs))
 	}
-	fmt.Fprintf(b, "%s %s: %s\n", e.Facts.Paint(term.Red, "failed"), e.Facts.Paint(term.Bold, head), printable(firstLine(s.Message)))
+	word := e.Facts.Paint(term.Red, "failed")
+	if g.Hole {
+		word = e.Facts.Paint(term.Yellow, "hole")
+	}
+	fmt.Fprintf(b, "%s %s: %s\n", word, e.Facts.Paint(term.Bold, head), printable(firstLine(s.Message)))
 	for line := range strings.Lines(rest(s.Message)) {
 		fmt.Fprintf(b, "  %s\n", printable(strings.TrimRight(line, "\r\n")))
 	}
@@ -72,6 +79,9 @@ func (e Ending) failure(b *strings.Builder, g engine.FailureGroup) {
 	if s.Log != "" {
 		fmt.Fprintf(b, "  log: %s\n", s.Log)
 	}
+	if e.Exec != nil {
+		fmt.Fprintf(b, "  to run it by hand: %s\n", e.Exec(&s))
+	}
 }
 
 func (e Ending) blocked(b *strings.Builder) {
@@ -84,10 +94,17 @@ func (e Ending) blocked(b *strings.Builder) {
 	if len(names) > 0 {
 		fmt.Fprintf(b, "blocked by what failed: %s\n", strings.Join(atMost(names, 20), ", "))
 	}
+	names = nil
 	for _, t := range e.Summary.Tasks {
 		if t.Holes > 0 {
-			fmt.Fprintf(b, "%d holes in task %s\n", t.Holes, t.Task)
+			names = append(names, fmt.Sprintf("%s (%d)", t.Task, t.Holes))
 		}
+	}
+	if len(names) > 0 {
+		fmt.Fprintf(b, "holes: %s\n", strings.Join(atMost(names, 20), ", "))
+	}
+	if out := e.Summary.LeftOut; len(out) > 0 {
+		fmt.Fprintf(b, "left out, since they take more than was asked for: %s\n", strings.Join(atMost(out, 20), ", "))
 	}
 }
 
@@ -124,6 +141,9 @@ func (e Ending) word() string {
 func (e Ending) next(b *strings.Builder) {
 	switch e.Summary.State {
 	case engine.StateComplete:
+		if e.Summary.Holes > 0 && e.Retry != "" {
+			fmt.Fprintf(b, "to try the holes again: %s\n", e.Retry)
+		}
 		for _, get := range atMost(e.Get, 5) {
 			fmt.Fprintf(b, "values: %s\n", get)
 		}

@@ -109,7 +109,7 @@ func Accept(ctx context.Context, p *spec.Pipeline, o AcceptOptions) (rep *Accept
 	}
 	defer func() { err = errors.Join(err, e.Close()) }()
 	if e.stores.rebuild {
-		return nil, &DamagedError{Path: filepath.Join(e.dir, meta.FileName), Detail: e.stores.why, Mend: "run the pipeline first: that makes it again from the data"}
+		return nil, &AcceptError{Task: t.Name, Reason: "the metadata has to be made again first (" + e.stores.why + "): a run does that"}
 	}
 	a := &acceptance{e: e, t: t}
 	if err := a.look(ctx); err != nil {
@@ -126,7 +126,8 @@ func Accept(ctx context.Context, p *spec.Pipeline, o AcceptOptions) (rep *Accept
 
 // acceptance is the results of one task on their way to another definition. They
 // are copied under a new dataflow, retired at first, which takes the place of the
-// old one in a single commit: whoever reads the state finds one or the other.
+// old one in a single commit of the data: whoever reads the state finds one or the
+// other.
 type acceptance struct {
 	e    *Engine
 	t    *spec.TaskSpec
@@ -250,6 +251,9 @@ func (a *acceptance) takeOver(ctx context.Context) error {
 	a.id = data.AllocateInstance()
 	first := &storage.Batch{}
 	first.PutHeader(a.header(storage.Retired))
+	for _, f := range a.fail {
+		first.PutFailure(a.id, f)
+	}
 	data.Submit(first)
 	flow, keys := a.flow(), worker.NewKeys()
 	for at := 0; at < len(a.jobs); at += acceptStep {
@@ -267,13 +271,16 @@ func (a *acceptance) takeOver(ctx context.Context) error {
 			err = data.Flush(ctx)
 		}
 		if errors.Is(err, storage.ErrReleased) {
+			if err := dropInstances(ctx, data, []uint64{a.id}); err != nil {
+				return stateError(a.e.dir, "drop what was taken over", err)
+			}
 			return &AcceptError{Task: a.t.Name, Reason: "what it took was deleted (keep: false)"}
 		}
 		if err != nil {
 			return stateError(a.e.dir, "take over the results of task "+a.t.Name, err)
 		}
 	}
-	return nil
+	return stateError(a.e.dir, "take over the results of task "+a.t.Name, data.Flush(ctx))
 }
 
 func (a *acceptance) header(state storage.State) storage.Header {
@@ -317,42 +324,48 @@ func (a *acceptance) copyJob(r *storage.Reader, b *storage.Batch, flow *worker.D
 	return nil
 }
 
-// swap puts the new dataflow in the place of the old one: in one commit of the
-// data, and then one of the metadata.
+// swap puts the new dataflow in the place of the old one. First the metadata gets
+// all of it, then one commit of the data makes it current, and then the old one
+// goes from the metadata: in between, the two never contradict each other.
 func (a *acceptance) swap(ctx context.Context) error {
-	e := a.e
-	d, m := &storage.Batch{Urgent: true}, &meta.Batch{Urgent: true}
-	for _, f := range a.fail {
-		d.PutFailure(a.id, f)
+	e, doing := a.e, "accept task "+a.t.Name
+	m := &meta.Batch{Urgent: true}
+	if err := a.metadata(m); err != nil {
+		return stateError(e.dir, doing, err)
 	}
+	if err := a.writeMeta(ctx, m); err != nil {
+		return stateError(e.dir, doing, err)
+	}
+	d, m := &storage.Batch{Urgent: true}, &meta.Batch{Urgent: true}
 	d.SetState(a.old.ID, storage.Retired)
 	d.PutHeader(a.header(a.old.State))
 	footprints(a.footprint(), d, m)
-	if err := a.metadata(m); err != nil {
-		return stateError(e.dir, "read the tickets of task "+a.t.Name, err)
+	m.DropDataflow(a.old.ID)
+	text, err := json.Marshal(map[string]any{"accepted": a.rep})
+	if err != nil {
+		return fmt.Errorf("this is a bug: %w", err)
 	}
-	type committed struct {
-		number uint64
-		err    error
-	}
-	done := make(chan committed, 1)
-	d.Done = func(number uint64, err error) { done <- committed{number, err} }
+	m.PutHistory(e.stores.last.RunID, text)
 	e.stores.data.Submit(d)
-	c := <-done
-	if c.err != nil {
-		return stateError(e.dir, "accept task "+a.t.Name, c.err)
+	if err := e.stores.data.Flush(ctx); err != nil {
+		return stateError(e.dir, doing, err)
 	}
-	if !a.behind {
-		m.Applied = c.number
-	}
-	e.stores.meta.Submit(m)
-	return stateError(e.dir, "accept task "+a.t.Name, e.stores.meta.Flush(ctx))
+	return stateError(e.dir, doing, a.writeMeta(ctx, m))
 }
 
-// metadata moves what there is of the old dataflow to the new one.
+// writeMeta commits a batch of metadata that rests on all that the data has.
+func (a *acceptance) writeMeta(ctx context.Context, m *meta.Batch) error {
+	if !a.behind {
+		m.Applied = a.e.stores.data.LastCommit()
+	}
+	a.e.stores.meta.Submit(m)
+	return a.e.stores.meta.Flush(ctx)
+}
+
+// metadata copies what there is of the old dataflow for the new one.
 func (a *acceptance) metadata(m *meta.Batch) error {
 	id := a.id
-	err := a.e.stores.meta.View(func(r *meta.Reader) error {
+	return a.e.stores.meta.View(func(r *meta.Reader) error {
 		err := a.e.stores.data.View(func(d *storage.Reader) error { return a.compare(r, d) })
 		if err != nil {
 			return err
@@ -382,16 +395,6 @@ func (a *acceptance) metadata(m *meta.Batch) error {
 			}),
 		)
 	})
-	if err != nil {
-		return err
-	}
-	m.DropDataflow(a.old.ID)
-	text, err := json.Marshal(map[string]any{"accepted": a.rep})
-	if err != nil {
-		return fmt.Errorf("this is a bug: %w", err)
-	}
-	m.PutHistory(a.e.stores.last.RunID, text)
-	return nil
 }
 
 // compare finds out whether the metadata has all records that were there before:

@@ -184,3 +184,32 @@ func TestKilledAccept(t *testing.T) {
 		}
 	})
 }
+
+// A run that was killed, whose metadata lacks some of what it committed, is
+// accepted as far as it came.
+func TestAcceptAfterAKilledRun(t *testing.T) {
+	undisturbed := newVictim(t)
+	points, _ := undisturbed.runTo(0)
+	want := undisturbed.entities()
+	accepted := 0
+	for at := points / 4; at < points; at += max(1, points/6) {
+		v := newVictim(t)
+		if _, killed := v.runTo(at); !killed {
+			break
+		}
+		v.edit(strings.Replace(killed, "head -c 20000", "head  -c 20000", 1))
+		var refused *engine.AcceptError
+		_, err := v.accept("pack")
+		switch {
+		case errors.As(err, &refused):
+		case err != nil:
+			t.Fatalf("killed at %d: %v", at, err)
+		default:
+			accepted++
+		}
+		v.resume("accepted", want)
+	}
+	if accepted == 0 {
+		t.Error("nothing was accepted")
+	}
+}

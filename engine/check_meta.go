@@ -330,7 +330,8 @@ func (m *comparison) share(t *spec.TaskSpec, s shareImage, done, quota uint64) {
 // was cut short said nothing.
 func (m *comparison) counts() {
 	var sum Summary
-	if m.img.foot.State == string(StateRunning) || json.Unmarshal(m.img.foot.Summary, &sum) != nil {
+	behind := m.rep.Notes[NoteUnappliedRecords]+m.rep.Notes[NoteOldDataflows] > 0
+	if !m.said || behind || m.img.foot.State == string(StateRunning) || json.Unmarshal(m.img.foot.Summary, &sum) != nil {
 		return
 	}
 	blocked := m.table.Blocked()

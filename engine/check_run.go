@@ -32,6 +32,7 @@ type checker struct {
 	data *storage.Store // nil: it can't be read
 	img  *image         // nil: the metadata can't be compared
 
+	said   bool     // the metadata's footprint is that of the data, as it was written last
 	ids    []uint64 // the dataflow of each task that is compared, 0 for the others
 	rep    CheckReport
 	listed map[faultGroup]int
@@ -161,20 +162,20 @@ func (c *checker) openMeta(data storage.Footprint, inData bool) error {
 // belongs sees whether the metadata is of this data, and leaves it alone if not.
 func (c *checker) belongs(data storage.Footprint, inData bool) {
 	img := c.img
-	cutShort := RunState(data.State) == StateRunning
 	switch {
 	case c.data == nil:
 	case !inData:
 		return
-	case !img.found && cutShort && img.applied == 0, img.found && img.foot.RunID != data.RunID && cutShort:
+	case img.applied > c.data.LastCommit():
+		c.fault(nil, "", FaultDataBehind, fmt.Sprintf("the data ends with commit %d, and the metadata has applied commit %d", c.data.LastCommit(), img.applied))
+	case cutShort(img, data, inData):
 		c.note(NoteUnappliedRun, 1)
 	case !img.found:
 		c.fault(nil, "", FaultMetaMissing, "it is empty")
 	case img.foot.RunID != data.RunID:
 		c.fault(nil, "", FaultMetaForeign, fmt.Sprintf("it is of run %s, and the data of run %s", img.foot.RunID, data.RunID))
-	case img.applied > c.data.LastCommit():
-		c.fault(nil, "", FaultDataBehind, fmt.Sprintf("the data ends with commit %d, and the metadata has applied commit %d", c.data.LastCommit(), img.applied))
 	default:
+		c.said = img.foot.Updated.Equal(data.Updated) && img.foot.State == data.State
 		return
 	}
 	c.img = nil

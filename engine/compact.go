@@ -69,12 +69,9 @@ func settle(ctx context.Context, dir string, hook func(string)) error {
 	if err != nil {
 		return err
 	}
-	if s.rebuild {
-		err = &DamagedError{Path: filepath.Join(dir, meta.FileName), Detail: s.why, Mend: "run the pipeline first: that makes it again from the data"}
-	} else if !s.found {
-		err = ErrNoState
-	} else {
-		err = stateError(dir, "finish what was begun", s.data.Flush(ctx))
+	if !s.found {
+		return errors.Join(ErrNoState, s.close())
 	}
+	err = stateError(dir, "finish what was begun", s.data.Flush(ctx))
 	return errors.Join(err, s.close())
 }

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"sync"
 
 	"operon/engine/body"
 	"operon/spec"
@@ -31,9 +30,6 @@ type Engine struct {
 
 	requests chan request
 	ended    chan struct{} // closed when Run has ended
-
-	mu    sync.Mutex
-	final *Summary // set when Run has ended well
 }
 
 // New takes hold of the state directory and looks at what is there. Another

@@ -23,6 +23,9 @@ func (f *failures) add(failed *Failed) {
 	key := failed.Task + "\x00" + failed.Kind + "\x00" + cause
 	if g := f.byKey[key]; g != nil {
 		g.Jobs++
+		if failed.Coord < g.Sample.Coord {
+			g.Sample = *failed // the same one in every run
+		}
 		return
 	}
 	if f.byKey == nil {

@@ -51,23 +51,32 @@ tasks:
     for: i
     out: Sum
     exec: [sh, -c, 'echo "sum i=$1" >> "$RAN"; wc -l', sum, "{i}"]
+  odd:
+    in: Twice
+    for: [i, j]
+    out: Odd
+    jq: 'if startswith("1") then error("no luck") else . end'
+    on_error: hole
+  below: {in: Odd, for: [i, j], out: Below, jq: '.'}
+  list: {in: {odds: {from: "Odd<i, j>", holes: null}}, out: List, jq: '.'}
   all:
     in: ["Pack<i, j>", "Sum<i>"]
     out: All
     run: echo "all " >> "$RAN"; cat | wc -c; echo "$sum_i"
 `
 
-var killedEntities = []string{"Seed", "Leaf", "Twice", "Pack", "Sum", "All"}
+var killedEntities = []string{"Seed", "Leaf", "Twice", "Pack", "Sum", "Odd", "Below", "List", "All"}
 
 // victim is a project whose engine runs as a process of its own.
 type victim struct {
 	*project
 	ran string
+	env []string // of its engine
 }
 
 func newVictim(t *testing.T) *victim {
 	p := newProject(t, killed)
-	return &victim{p, filepath.Join(p.dir, "ran")}
+	return &victim{project: p, ran: filepath.Join(p.dir, "ran")}
 }
 
 // command is the engine as a process; killAt is the commit point at which it
@@ -76,6 +85,7 @@ func (v *victim) command(killAt int) *exec.Cmd {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), "OPERON_TEST_PIPELINE="+v.file, "OPERON_TEST_DIR="+v.dir,
 		fmt.Sprintf("OPERON_TEST_KILL_AT=%d", killAt), "RAN="+v.ran)
+	cmd.Env = append(cmd.Env, v.env...)
 	return cmd
 }
 
@@ -264,4 +274,51 @@ func TestKillAtRandomTimes(t *testing.T) {
 		v.resume("killed at random", want)
 	}
 	t.Logf("%d rounds, %d kills, %d jobs begun, differences: 0", rounds, kills, jobs)
+}
+
+// A later run is killed at each commit point in turn: one that runs something
+// again, one after an edit, one that first makes the metadata again.
+func TestKillLaterRuns(t *testing.T) {
+	complete := newVictim(t)
+	complete.runTo(0)
+	want := complete.entities()
+	step := 5
+	if os.Getenv("OPERON_LONG") != "" {
+		step = 1
+	}
+	for _, c := range []struct {
+		name   string
+		env    []string
+		before func(v *victim)
+	}{
+		{"redo", []string{"OPERON_TEST_REDO=grow pack"}, func(*victim) {}},
+		{"edit", nil, func(v *victim) { v.edit(strings.Replace(killed, "seq 1", "seq  1", 1)) }},
+		{"rebuild", []string{"OPERON_TEST_REBUILD=1"}, func(v *victim) { v.removeMeta("killed") }},
+		{"rebuild by itself", nil, func(v *victim) { v.removeMeta("killed") }},
+	} {
+		kills := 0
+		for at := 1; ; at += step {
+			v := &victim{project: complete.copied(func(*project) {}), env: c.env}
+			v.ran = filepath.Join(v.dir, "ran")
+			c.before(v)
+			if _, killed := v.runTo(at); !killed {
+				break
+			}
+			kills++
+			what := fmt.Sprintf("%s, killed at point %d", c.name, at)
+			if !strings.HasPrefix(c.name, "rebuild") { // which starts from what is not consistent
+				v.consistent(what)
+			}
+			v.env = nil
+			v.runTo(0)
+			v.consistent(what + ", after the resume")
+			if got := v.entities(); got != want {
+				t.Fatalf("%s: the entities differ:\n%s\nwant\n%s", what, got, want)
+			}
+		}
+		if kills == 0 {
+			t.Errorf("%s: nothing was killed", c.name)
+		}
+		t.Logf("%s: %d kills", c.name, kills)
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -39,6 +40,7 @@ func child(file string) int {
 	}
 	e, err := engine.New(pl, engine.Options{
 		Dir: os.Getenv("OPERON_TEST_DIR"), Jobs: 3, KeepGoing: true,
+		Redo: strings.Fields(os.Getenv("OPERON_TEST_REDO")), Rebuild: os.Getenv("OPERON_TEST_REBUILD") != "",
 		Hook: func(string) {
 			if points.Add(1) == at {
 				syscall.Kill(os.Getpid(), syscall.SIGKILL)

@@ -55,6 +55,7 @@ type stores struct {
 	// it is to be made again from the data.
 	rebuild bool
 	why     string // for rebuild
+	behind  bool   // the metadata is fine, but its footprint is that of an earlier run
 	image   *image // what the metadata says; nil if it is to be made again
 	damage  error  // of the data itself, as far as opening it showed
 }
@@ -166,7 +167,7 @@ func (s *stores) compare() error {
 	if s.rebuild {
 		s.image = nil
 	}
-	if s.rebuild && inData {
+	if (s.rebuild || s.behind) && inData {
 		s.last = meta.Footprint{
 			Format: data.Format, RunID: data.RunID, State: string(StateStopped), Asked: data.Asked, File: data.File,
 			Pipeline: data.Pipeline, Source: data.Source, Build: data.Build, Started: data.Started, Updated: data.Updated,
@@ -180,22 +181,37 @@ func (s *stores) belongs(img *image, data storage.Footprint, inData bool) error 
 	again := func(why string) { s.rebuild, s.why = true, why }
 	switch {
 	case s.rebuild:
+	case inData && img.applied > s.data.LastCommit():
+		again("it is ahead of the data; an old copy of the data was put back")
+	case cutShort(img, data, inData):
+		// It knows less than the data, and that is all: as after any kill.
+		if err := s.matches(img); err != nil || !s.rebuild {
+			s.behind = err == nil
+			return err
+		}
+		if img.found {
+			again("the last run was cut short before it had any of it")
+			return nil
+		}
+		again("it is missing")
 	case inData && !img.found:
 		again("it is missing")
 	case img.found && !inData && s.damage == nil:
 		// Metadata is written last: the data that it speaks of is gone.
 		again("the data that it speaks of is gone")
 		s.damage = errDataGone
-	case inData && img.foot.RunID != data.RunID && RunState(data.State) == StateRunning:
-		again("the last run was cut short before it had any of it")
 	case inData && img.foot.RunID != data.RunID:
 		again("it is of another run than the data; an old copy of one of them was put back")
-	case img.applied > s.data.LastCommit():
-		again("it is ahead of the data; an old copy of the data was put back")
 	case img.found:
 		return s.matches(img)
 	}
 	return nil
+}
+
+// cutShort reports whether the last run wrote its footprint into the data, and
+// was ended before the metadata had it.
+func cutShort(img *image, data storage.Footprint, inData bool) bool {
+	return inData && RunState(data.State) == StateRunning && (!img.found && img.applied == 0 || img.found && img.foot.RunID != data.RunID)
 }
 
 // errDataGone says that the metadata speaks of data that is not there.

@@ -87,7 +87,7 @@ type FailureGroup struct {
 	Cause  string // the message, numbers and names in it made alike
 	Hole   bool   // the jobs became holes
 	Jobs   int64
-	Sample Failed // the first of them
+	Sample Failed // the one that comes first by coordinate
 }
 
 // Failed is one failed job.

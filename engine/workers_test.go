@@ -168,6 +168,73 @@ for line in sys.stdin:
 	}
 }
 
+// A worker does not outlive an engine that is killed, and what it was doing is
+// done by the next.
+func TestWorkerDiesWithTheEngine(t *testing.T) {
+	p := newProject(t, `pipeline: killed
+tasks:
+  numbers:
+    out: Number<i>
+    source: {count: 20}
+  work:
+    in: Number
+    for: i
+    out: Work
+    worker: [python3, -S, work.py]
+`)
+	worker := `import json, os, sys, time
+first = not os.path.exists("pid")
+for line in sys.stdin:
+    job = json.loads(line); n = job["args"]["number"]
+    if n == 7 and first:
+        with open("pid.new", "w") as f: f.write(str(os.getpid()))
+        os.rename("pid.new", "pid")
+        time.sleep(300)
+    print(json.dumps({"id": job["id"], "value": n}), flush=True)
+`
+	if err := os.WriteFile(filepath.Join(p.dir, "work.py"), []byte(worker), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), "OPERON_TEST_PIPELINE="+p.file, "OPERON_TEST_DIR="+p.dir, "OPERON_TEST_KILL_AT=0")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var pid []byte
+	await(t, "the worker begins", func() bool {
+		pid, _ = os.ReadFile(filepath.Join(p.dir, "pid"))
+		return len(pid) > 0
+	})
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait()
+	await(t, "the worker is gone", func() bool {
+		status, err := os.ReadFile("/proc/" + string(pid) + "/stat")
+		return err != nil || strings.Contains(string(status), ") Z ")
+	})
+	if s := p.mustRun(engine.Options{Jobs: 2}); s.State != engine.StateComplete || s.Executed > 20 {
+		t.Errorf("%+v", s)
+	}
+	if lines := strings.Count(p.values("Work"), "\n"); lines != 20 {
+		t.Errorf("%d values", lines)
+	}
+}
+
+// await waits until something holds.
+func await(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for limit := time.After(30 * time.Second); !holds(); {
+		select {
+		case <-tick.C:
+		case <-limit:
+			t.Fatalf("waited in vain until %s", what)
+		}
+	}
+}
+
 // BenchmarkWorker runs a pipeline of OPERON_JOBS jobs (20,000 by default) of a
 // worker, and reports jobs a second, durable.
 func BenchmarkWorker(b *testing.B) {

@@ -28,6 +28,8 @@ type Reader struct {
 	cache chunkCache
 	last  lastRecord
 	upTo  uint64 // batches that the reader sees
+	// hidden is set by eachRecord.
+	hidden *Damage
 }
 
 // lastRecord is the record of the transaction that was read last: who reads the
@@ -215,10 +217,7 @@ func decodeStored(name, k, v []byte, inst uint64, c coord.Coord) (storedRecord, 
 // several damaged ones it returns the first, after the others.
 func (r *Reader) Records(inst uint64, prefix coord.Coord, fn func(Record) error) error {
 	var damaged error
-	seen := uint64(0)
-	quiet := r.store.pending.size.Load() == 0
 	err := r.eachRecord(inst, prefix, func(rec *storedRecord, _ *Output, err error) error {
-		seen++
 		if err != nil {
 			if damaged == nil {
 				damaged = err
@@ -230,15 +229,17 @@ func (r *Reader) Records(inst uint64, prefix coord.Coord, fn func(Record) error)
 	if err != nil {
 		return err
 	}
-	if damaged == nil && prefix == "" && quiet && seen != r.Number(inst) {
-		damaged = &Damage{Instance: inst, Detail: fmt.Sprintf("there are %d records of %d", seen, r.Number(inst))}
+	if damaged == nil && r.hidden != nil {
+		return r.hidden
 	}
 	return damaged
 }
 
 // eachRecord calls fn with each record, or with what is wrong with it. The record
-// is fn's until it returns.
+// is fn's until it returns. Afterwards r.hidden says whether records that there
+// must be were not met.
 func (r *Reader) eachRecord(inst uint64, prefix coord.Coord, fn func(*storedRecord, *Output, error) error) error {
+	r.hidden = nil
 	jobs, entries, gone := r.store.pending.recordsUnder(inst, prefix)
 	if gone {
 		return nil
@@ -246,7 +247,9 @@ func (r *Reader) eachRecord(inst uint64, prefix coord.Coord, fn func(*storedReco
 	in := r.instance(inst)
 	var rec storedRecord
 	var err error
-	return merge(in.records.bucket, prefix, jobs, func(k, v []byte, c coord.Coord) error {
+	seen := uint64(0)
+	err = merge(in.records.bucket, prefix, jobs, func(k, v []byte, c coord.Coord) error {
+		seen++
 		if e := entries[c]; e != nil && e.batch <= r.upTo {
 			if e.record == nil {
 				return nil
@@ -260,9 +263,15 @@ func (r *Reader) eachRecord(inst uint64, prefix coord.Coord, fn func(*storedReco
 		if !ok {
 			return fn(nil, nil, &Damage{Instance: inst, Detail: fmt.Sprintf("a record lies under a key that makes no sense (%x)", k)})
 		}
-		rec, err = decodeStored(in.records.name, k, v, inst, at)
-		return fn(&rec, nil, err)
+		var damaged error
+		rec, damaged = decodeStored(in.records.name, k, v, inst, at)
+		return fn(&rec, nil, damaged)
 	})
+	r.hidden = nil // fn may have read something else
+	if b := in.records.bucket; err == nil && prefix == "" && len(jobs) == 0 && b != nil && seen != b.Sequence() {
+		r.hidden = &Damage{Instance: inst, Detail: fmt.Sprintf("there are %d records of %d", seen, b.Sequence())}
+	}
+	return err
 }
 
 // merge calls fn with each key of a bucket under a prefix and each of jobs, in

@@ -159,7 +159,7 @@ func names(command, file string) []string {
 			}
 		}
 		return out
-	case "accept", "logs", "pause", "resume":
+	case "accept", "exec", "logs", "pause", "pool", "resume":
 		return tasksOf(file)
 	}
 	return nil

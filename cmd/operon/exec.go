@@ -103,7 +103,7 @@ func copyTo(w io.Writer, path string) error {
 func (t target) execCommand(f *engine.Failed) string {
 	line := t.command("exec", f.Task)
 	if at := f.Coord.Format(f.Dims); at != "" {
-		line += " --at " + quote(at)
+		line += " --at " + at
 	}
 	return line
 }

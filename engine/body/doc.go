@@ -23,6 +23,11 @@
 // The largest memory of a process is told only if it is larger than that of
 // this program, which the kernel counts in between fork and exec.
 //
+// A task's `mem` bounds each process of a job on its own, and only memory that is
+// private and may be written to (RLIMIT_DATA): what is shared or mapped from files
+// is not counted. Where the kernel forbids tracing, the bound is set an instant
+// after the program's start.
+//
 // The memory of a jq filter is bounded roughly: it is looked at between the
 // steps of the filter, not inside of one.
 package body

@@ -273,8 +273,14 @@ func (p *persistent) free(number int) {
 	p.taken[number] = false
 }
 
-// put gives a process back.
+// put gives a process back. What a large text took is not kept for the next.
 func (p *persistent) put(s *session) {
+	if len(s.in) == 0 && cap(s.in) > smallOutput {
+		s.in = nil
+	}
+	if len(s.out) == 0 && cap(s.out) > smallOutput {
+		s.out = nil
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.idle = append(p.idle, s)

@@ -259,8 +259,8 @@ func TestCancel(t *testing.T) {
 		script string
 		cause  error
 	}{
-		"gracefully": {"echo >started; trap 'echo >got-term; exit 0' TERM; while :; do sleep 0.01; done", why},
-		"at once":    {"echo >started; trap 'echo >got-term; exit 0' TERM; while :; do sleep 0.01; done", ErrKill},
+		"gracefully": {"trap 'echo >got-term; exit 0' TERM; echo >started; while :; do sleep 0.01; done", why},
+		"at once":    {"trap 'echo >got-term; exit 0' TERM; echo >started; while :; do sleep 0.01; done", ErrKill},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, script(c.script))

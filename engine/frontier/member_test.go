@@ -99,6 +99,9 @@ func TestLeaveWaitsForTheLastBatch(t *testing.T) {
 		t.Errorf("after the last batch: got %v", err)
 	}
 	wantBeyond(t, v, true, true, true)
+	if got := v.Pins(2); !slices.Equal(got, []int{0, 1}) {
+		t.Errorf("2 is pinned by %v, both lives of worker 1 among them", got)
+	}
 	must(t, v.ApplyFrom(1, 0, 2, Skip(1)))
 	must(t, v.ApplyFrom(1, 0, 1, Retract(0, Dropped)))
 	if o, final := v.Outcome(0); o != Dropped || !final {
@@ -202,7 +205,7 @@ func TestLastWorkerCrashes(t *testing.T) {
 
 func TestSpans(t *testing.T) {
 	var s spans
-	for _, r := range [][2]uint64{{5, 7}, {1, 2}, {9, 9}, {8, 3}, {2, 3}, {6, 9}, {20, 21}} {
+	for _, r := range [][2]uint64{{5, 7}, {1, 2}, {9, 9}, {8, 3}, {2, 3}, {6, 9}, {6, 7}, {20, 21}} {
 		s = s.with(r[0], r[1])
 	}
 	if want := (spans{{1, 3}, {5, 9}, {20, 21}}); !slices.Equal(s, want) {

@@ -247,6 +247,11 @@ func (c *checker) look(ctx context.Context) error {
 // would keep, even if they are never reused in a new one. Without headers there
 // is nothing to compare with: then it is nil, and the damage is said.
 func (c *checker) survey(ctx context.Context) (sv *survey, err error) {
+	if c.o.Mode != Exhaustive { // which reads sources too
+		if err := c.e.bodies.LoadDigests(filepath.Join(c.e.dir, digestsFile)); err != nil {
+			c.e.log.Warn("sources are read again", "err", err)
+		}
+	}
 	last := meta.Footprint{State: string(StateStopped)}
 	if c.img != nil {
 		last.Asked = c.img.foot.Asked

@@ -19,6 +19,12 @@
 // and hears Pause, Resume and Quit, from any goroutine. State is the same view
 // of a directory that no engine holds.
 //
+// What a state says of itself can be held against what it holds: Check recomputes
+// the metadata and verifies the data, and lists every fault; Rebuild makes the
+// metadata again from the data alone, and drops what is not intact. Both, and
+// Run after a crash, replay the finished jobs through the same transition
+// function that made the tickets in the first place.
+//
 // # Caveats
 //
 // Failed jobs are no error of Run: its summary tells of them. Jobs are

@@ -27,6 +27,9 @@
 // end, so one item of a million is found by one search and one look. A chunk is
 // keyed by its last item: the first key not below an index is the chunk with it.
 //
+// The record of a hole, a job that has no value, holds one item with the reason,
+// also where the job was to return a list; its extent is 0.
+//
 // A JSON text over 16 KiB, and every file that is not taken by reference, is a
 // blob: a file in blobs/ named by the SHA-256 of its bytes in hexadecimal, with
 // ".x" behind it if it may be executed (links share a mode, so the two cannot be
@@ -58,7 +61,8 @@
 // has to be opened anew. What readers see in the meantime includes what failed.
 //
 // A job without a record is indistinguishable, for a single look-up, from one
-// whose key was damaged. Check finds those.
+// whose key was damaged. Check finds those, and Mend brings what other things
+// hang on back into order.
 //
 // The number of an instance is never given twice, but one that was allocated
 // and whose header was never durable may be.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -9,6 +10,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"operon/engine"
+	"operon/engine/control"
 )
 
 func (a *app) planCommand() *cli.Command {
@@ -53,7 +55,11 @@ func (a *app) plan(c *cli.Context, file string, params map[string]string) error 
 	if err != nil {
 		return err
 	}
-	plan, err := engine.PlanRun(c.Context, p, engine.Options{Dir: filepath.Dir(file), State: c.String("state")})
+	redo := listed(c.StringSlice("redo"))
+	plan, err := engine.PlanRun(c.Context, p, engine.Options{Dir: filepath.Dir(file), State: c.String("state"), Redo: redo})
+	if used, ok := errors.AsType[*engine.InUseError](err); ok && used.Socket != "" {
+		plan, err = planOfEngine(c, used, file, params, redo)
+	}
 	if err != nil {
 		return err
 	}
@@ -61,6 +67,24 @@ func (a *app) plan(c *cli.Context, file string, params map[string]string) error 
 		return writeJSON(a.results(), plan)
 	}
 	return formatPlan(a.results(), plan)
+}
+
+// planOfEngine asks the engine that holds the state.
+func planOfEngine(c *cli.Context, used *engine.InUseError, file string, params map[string]string, redo []string) (*engine.Plan, error) {
+	client, err := control.Dial(used.Socket)
+	if err != nil {
+		return nil, fmt.Errorf("%w, which does not answer (%v)", used, err)
+	}
+	q := engine.PlanQuery{Params: params, Redo: redo}
+	if q.File, err = filepath.Abs(file); err != nil {
+		return nil, err
+	}
+	if q.ParamsFile = c.String("params"); q.ParamsFile != "" {
+		if q.ParamsFile, err = filepath.Abs(q.ParamsFile); err != nil {
+			return nil, err
+		}
+	}
+	return client.Plan(c.Context, q)
 }
 
 // formatPlan writes a plan for a person: counts first, then the cause.

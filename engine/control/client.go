@@ -108,6 +108,18 @@ func (c *Client) SetPool(ctx context.Context, name string, size int) error {
 	return c.call(ctx, request{Method: methodPool, Name: name, Size: size}, ignore)
 }
 
+// Plan is the engine's.
+func (c *Client) Plan(ctx context.Context, q engine.PlanQuery) (*engine.Plan, error) {
+	var out *engine.Plan
+	err := c.call(ctx, request{Method: methodPlan, Plan: &q}, func(r *reply) error {
+		if r.Done {
+			out = decodePlan(r.Plan)
+		}
+		return nil
+	})
+	return out, err
+}
+
 func ignore(*reply) error { return nil }
 
 // call makes one request on a connection of its own, so that calls need not

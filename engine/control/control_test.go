@@ -268,3 +268,16 @@ func TestServeEndsAStuckAnswer(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// A plan arrives whole, with what its JSON for others leaves out.
+func TestPlan(t *testing.T) {
+	socket, _ := serve(t, &fake{})
+	p, err := dial(t, socket).Plan(t.Context(), engine.PlanQuery{File: "/x/p.yaml", Redo: []string{"a"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, _ := (&fake{}).Plan(t.Context(), engine.PlanQuery{File: "/x/p.yaml"})
+	if !reflect.DeepEqual(p, want) {
+		t.Errorf("%+v, want %+v", p, want)
+	}
+}

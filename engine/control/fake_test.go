@@ -86,6 +86,13 @@ func (f *fake) Resume(_ context.Context, tasks []string) error {
 	return f.err
 }
 
+func (f *fake) Plan(_ context.Context, q engine.PlanQuery) (*engine.Plan, error) {
+	return &engine.Plan{Tasks: []engine.TaskPlan{
+		{Task: q.File, Action: engine.ActionReplace, Reason: "body: a → b", Jobs: &engine.PlanJobs{Run: 2, Reuse: 1}, AtMost: true},
+		{Task: "open", Action: engine.ActionUnknown, Size: "doc × page"},
+	}}, nil
+}
+
 func (f *fake) SetPool(_ context.Context, name string, size int) error {
 	f.note(call{Method: "pool", Name: name, Size: size})
 	return f.err

@@ -32,6 +32,7 @@ const (
 	methodResume = "resume"
 	methodQuit   = "quit"
 	methodPool   = "pool"
+	methodPlan   = "plan"
 )
 
 // request is one line from a client.
@@ -49,6 +50,7 @@ type request struct {
 	Tasks   []string          `json:"tasks,omitempty"`   // pause, resume
 	Cascade bool              `json:"cascade,omitempty"` // pause
 	Force   bool              `json:"force,omitempty"`   // quit
+	Plan    *engine.PlanQuery `json:"plan,omitempty"`    // plan
 }
 
 // reply is one line from a server. Done or Error closes an answer.
@@ -59,8 +61,33 @@ type reply struct {
 	Item   *item          `json:"item,omitempty"`
 	Log    *logLine       `json:"log,omitempty"`
 	Found  *found         `json:"found,omitempty"`
+	Plan   []taskPlan     `json:"plan,omitempty"`
 	Error  *problem       `json:"error,omitempty"`
 	Done   bool           `json:"done,omitempty"`
+}
+
+// taskPlan is a task's plan with what its own JSON leaves out.
+type taskPlan struct {
+	engine.TaskPlan
+	Size   string `json:"size,omitempty"`
+	AtMost bool   `json:"at_most,omitempty"`
+}
+
+func planOf(p *engine.Plan) []taskPlan {
+	var out []taskPlan
+	for _, t := range p.Tasks {
+		out = append(out, taskPlan{t, t.Size, t.AtMost})
+	}
+	return out
+}
+
+func decodePlan(tasks []taskPlan) *engine.Plan {
+	p := &engine.Plan{}
+	for _, t := range tasks {
+		t.TaskPlan.Size, t.TaskPlan.AtMost = t.Size, t.AtMost
+		p.Tasks = append(p.Tasks, t.TaskPlan)
+	}
+	return p
 }
 
 // item is a value on its way. Exactly one of JSON, Hole and File is set.

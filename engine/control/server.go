@@ -19,6 +19,7 @@ type Server interface {
 	Resume(ctx context.Context, tasks []string) error
 	Quit(ctx context.Context, force bool) error
 	SetPool(ctx context.Context, name string, size int) error
+	Plan(ctx context.Context, q engine.PlanQuery) (*engine.Plan, error)
 }
 
 // grace is how long an answer that is under way may go on after Serve was told
@@ -160,8 +161,22 @@ func (s *server) answer(ctx context.Context, req request, out *answer) error {
 		return s.srv.Quit(ctx, req.Force)
 	case methodPool:
 		return s.srv.SetPool(ctx, req.Name, req.Size)
+	case methodPlan:
+		return s.plan(ctx, req.Plan, out)
 	}
 	return &RequestError{Message: fmt.Sprintf("unknown method %q", req.Method)}
+}
+
+func (s *server) plan(ctx context.Context, q *engine.PlanQuery, out *answer) error {
+	if q == nil {
+		return &RequestError{Message: "a plan wants a pipeline file"}
+	}
+	p, err := s.srv.Plan(ctx, *q)
+	if err != nil {
+		return err
+	}
+	out.last.Plan = planOf(p)
+	return nil
 }
 
 func (s *server) values(ctx context.Context, q engine.Query, out *answer) error {

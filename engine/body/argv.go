@@ -7,16 +7,17 @@ import (
 	"operon/spec"
 )
 
-// look finds a command, once for all jobs with the same PATH.
+// look finds a command, once for all jobs of the pipeline with the same PATH and
+// working directory, as shells remember it.
 func (p *process) look(command string, env []string) (string, *Failure) {
 	searched := p.pathOf(env)
-	key := [2]string{command, searched}
-	if path, ok := p.found.Load(key); ok {
+	key := [3]string{command, searched, p.workdir}
+	if path, ok := p.cfg.commands.Load(key); ok {
 		return path.(string), nil
 	}
 	path, f := lookPath(command, searched, p.workdir)
 	if f == nil {
-		p.found.Store(key, path)
+		p.cfg.commands.Store(key, path)
 	}
 	return path, f
 }

@@ -3,6 +3,7 @@ package body
 import (
 	"context"
 	"log/slog"
+	"sync"
 	"time"
 
 	"operon/spec"
@@ -115,8 +116,9 @@ type Config struct {
 	Traffic func(what Traffic, text []byte)
 	Logger  *slog.Logger
 
-	files fileCache // digests of files taken by reference
-	room  room      // for large outputs being read
+	files    fileCache // digests of files taken by reference
+	commands sync.Map  // where commands were found
+	room     room      // for large outputs being read
 }
 
 const (

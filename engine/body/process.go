@@ -5,7 +5,6 @@ import (
 	"errors"
 	"os"
 	"slices"
-	"sync"
 
 	"operon/engine/body/internal/proc"
 	"operon/spec"
@@ -16,8 +15,7 @@ type process struct {
 	*common
 	env     *environ
 	workdir string
-	toFile  bool     // the body writes a file or folder at $out
-	found   sync.Map // command -> its path, as shells remember it
+	toFile  bool // the body writes a file or folder at $out
 }
 
 func newProcess(c *common) (*process, error) {
@@ -117,7 +115,7 @@ func (p *process) run(ctx context.Context, slot *Slot, a *attempt) (*Result, *Fa
 	exit, err := slot.proc.Run(ctx, prog)
 	if err != nil {
 		if start, ok := errors.AsType[*proc.StartError](err); ok {
-			p.found.Clear() // it may have moved
+			p.cfg.commands.Clear() // it may have moved
 			return nil, explainStart(start.Errno, prog.Path, prog.Dir)
 		}
 		return nil, machine("run the job's process", err)

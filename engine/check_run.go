@@ -57,8 +57,8 @@ func newChecker(p *spec.Pipeline, o CheckOptions) (*checker, error) {
 	if !anythingIn(e.dir) {
 		return nil, ErrNoState
 	}
-	if c.lock, err = boltfile.AcquireLock(e.dir, true); err != nil {
-		return nil, lockError(e.dir, err)
+	if c.lock, err = acquire(e.dir, true); err != nil {
+		return nil, err
 	}
 	if err := c.open(); err != nil {
 		return nil, errors.Join(err, c.close())

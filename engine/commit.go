@@ -83,6 +83,18 @@ func (c *committer) state() (stored, durable uint64, err error) {
 	return c.stored, c.durable, c.err
 }
 
+// wait waits until a batch is durable.
+func (c *committer) wait(number uint64) error {
+	for {
+		_, durable, err := c.state()
+		if err != nil || durable >= number {
+			c.note(func() {}) // the loop looks at it, too
+			return err
+		}
+		<-c.wake
+	}
+}
+
 // flush waits until everything submitted is durable.
 func (c *committer) flush(ctx context.Context) error {
 	err := c.data.Flush(ctx)

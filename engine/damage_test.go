@@ -160,7 +160,7 @@ func (b *bench) hurts() []hurt {
 	bytesOf := func(kind, file string, step int) {
 		content := b.whole[file]
 		if !long {
-			step = max(step, len(content)/9)
+			step = max(step, len(content)/5)
 		}
 		for at := rng.IntN(step); at < len(content); at += step {
 			at, mask := at, byte(1)<<rng.IntN(8)
@@ -175,12 +175,16 @@ func (b *bench) hurts() []hurt {
 		bytesOf(file, file, 64)
 		pages := len(b.whole[file]) / page
 		for n := range pages {
-			if !long && n%max(1, pages/5) != 0 {
+			if !long && n%max(1, pages/3) != 0 {
 				continue
 			}
 			add("zeroed page of "+file, fmt.Sprintf("page %d", n), func(tr tree) { clear(tr[file][n*page : (n+1)*page]) })
 		}
-		for _, size := range []int{0, 1, page, len(b.whole[file]) / 2, len(b.whole[file]) - page, len(b.whole[file]) - 1} {
+		sizes := []int{0, len(b.whole[file]) / 2, len(b.whole[file]) - page}
+		if long {
+			sizes = append(sizes, 1, page, len(b.whole[file])-1)
+		}
+		for _, size := range sizes {
 			add("truncated "+file, fmt.Sprintf("to %d", size), func(tr tree) { tr[file] = tr[file][:size] })
 		}
 		add("deleted "+file, "", func(tr tree) { delete(tr, file) })
@@ -191,7 +195,7 @@ func (b *bench) hurts() []hurt {
 		if !strings.HasPrefix(file, storage.BlobsDir) {
 			continue
 		}
-		if blobs++; !long && blobs > 3 {
+		if blobs++; !long && blobs > 1 {
 			continue
 		}
 		bytesOf("a blob", file, 4096)

@@ -162,7 +162,7 @@ func (b *bucket) next(now time.Time) time.Duration {
 const (
 	maxBatch   = 512                   // jobs of one command, at most
 	batchTime  = 5 * time.Millisecond  // how long a command should take
-	firstBatch = 8                     // jobs of the first command
+	firstBatch = 1                     // jobs of the first command
 	oldWeight  = 0.75                  // of what was measured before
 	minJobTime = 500 * time.Nanosecond // nothing is faster
 )

@@ -66,8 +66,8 @@ func (l *loop) finished(f *flow, r *worker.Result) {
 		f.executed++
 	}
 	delete(f.attempts, r.Job.Coord)
-	if len(l.transient) > 0 && l.table.Counts(f.task.Index).Complete() {
-		l.release()
+	if l.table.Counts(f.task.Index).Complete() {
+		l.release(f.task)
 	}
 	if r.Claimed {
 		l.claims = append(l.claims, claim{f, r.Key, r.Job.Coord})

@@ -14,13 +14,26 @@ import (
 type failures struct {
 	groups []*FailureGroup // by first appearance
 	byKey  map[string]*FailureGroup
+	causes map[string]int // of each task and kind
 	jobs   int64
 }
+
+// maxCauses is how many causes of one task and kind are told apart. The rest is
+// one group: messages may differ in more than normalise knows.
+const (
+	maxCauses   = 1000
+	otherCauses = "other causes"
+)
 
 func (f *failures) add(failed *Failed) {
 	cause := normalise(failed)
 	f.jobs++
-	key := failed.Task + "\x00" + failed.Kind + "\x00" + cause
+	of := failed.Task + "\x00" + failed.Kind + "\x00"
+	key := of + cause
+	if f.byKey[key] == nil && f.causes[of] >= maxCauses {
+		cause = otherCauses
+		key = of + cause
+	}
 	if g := f.byKey[key]; g != nil {
 		g.Jobs++
 		if failed.Coord < g.Sample.Coord {
@@ -29,8 +42,9 @@ func (f *failures) add(failed *Failed) {
 		return
 	}
 	if f.byKey == nil {
-		f.byKey = map[string]*FailureGroup{}
+		f.byKey, f.causes = map[string]*FailureGroup{}, map[string]int{}
 	}
+	f.causes[of]++
 	g := &FailureGroup{Task: failed.Task, Kind: failed.Kind, Cause: cause, Hole: failed.Hole, Jobs: 1, Sample: *failed}
 	f.byKey[key] = g
 	f.groups = append(f.groups, g)

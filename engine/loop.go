@@ -37,7 +37,7 @@ type loop struct {
 	aheadJobs int
 	answers   []answer
 	claims    []claim
-	transient []*spec.TaskSpec // tasks with keep: false that somebody takes from
+	transient *transients
 
 	holed  []ticket.Range // jobs that are to become holes
 	labels *labels

@@ -347,8 +347,8 @@ func (b *rebuilding) swap(ctx context.Context) error {
 		c := b.table.Counts(t.Index)
 		m.PutDataflow(meta.Dataflow{ID: b.ids[t.Index], Task: t.Name, Fingerprint: t.Fingerprint, Dims: t.ContextNames(), Spawn: spawnName(t), State: string(dataflowState(c, 0))})
 	}
+	writeChanges(m, b.ids, b.table.Changes()) // before anybody asks the table, which makes counters
 	st.Tasks = tableStatus(e.p, b.ids, b.table)
-	writeChanges(m, b.ids, b.table.Changes())
 	foot, err := b.footprint(st)
 	if err != nil {
 		return err

@@ -15,45 +15,48 @@ func (e *ReleasedError) Error() string {
 	return fmt.Sprintf("the values of %s were released: task %s says keep: false, and what takes them is done; without that they are made again by the next run", e.Entity, e.Task)
 }
 
-// transient are the tasks whose values go once every consumer is done. An entity
-// that no task takes is always kept.
-func transient(p *spec.Pipeline) []*spec.TaskSpec {
-	var out []*spec.TaskSpec
-	for _, t := range p.Tasks {
-		if !t.Keep && len(consumers(p, t)) > 0 {
-			out = append(out, t)
+// transients are the tasks whose values go once every consumer is done. An
+// entity that no task takes is always kept.
+type transients struct {
+	takers [][]*spec.TaskSpec // of each task that is one: its consumers
+	about  [][]*spec.TaskSpec // of each task: those that its end may concern
+}
+
+func newTransients(p *spec.Pipeline) *transients {
+	out := &transients{takers: make([][]*spec.TaskSpec, len(p.Tasks)), about: make([][]*spec.TaskSpec, len(p.Tasks))}
+	for i, takers := range consumers(p) {
+		t := p.Tasks[i]
+		if t.Keep || len(takers) == 0 {
+			continue
+		}
+		out.takers[i] = takers
+		for _, c := range append([]*spec.TaskSpec{t}, takers...) {
+			out.about[c.Index] = append(out.about[c.Index], t)
 		}
 	}
 	return out
 }
 
-// consumers are the tasks that take what t makes.
-func consumers(p *spec.Pipeline, t *spec.TaskSpec) []*spec.TaskSpec {
-	var out []*spec.TaskSpec
+// consumers are, of each task, the tasks that take what it makes.
+func consumers(p *spec.Pipeline) [][]*spec.TaskSpec {
+	out := make([][]*spec.TaskSpec, len(p.Tasks))
 	for _, c := range p.Tasks {
 		for _, in := range c.In {
-			if in.Entity.Producer == t {
-				out = append(out, c)
-				break
+			i := in.Entity.Producer.Index
+			if n := len(out[i]); n == 0 || out[i][n-1] != c {
+				out[i] = append(out[i], c)
 			}
 		}
 	}
 	return out
 }
 
-// release deletes the values that nobody needs any more. The batch that does is
-// that of the last consumer's record, or a later one.
-func (l *loop) release() {
-	for _, t := range l.transient {
+// release deletes the values that nobody needs any more now that a task is done.
+// The batch that does is that of the last consumer's record, or a later one.
+func (l *loop) release(done *spec.TaskSpec) {
+	for _, t := range l.transient.about[done.Index] {
 		f := l.flows[t.Index]
-		if f.released || !l.table.Counts(t.Index).Complete() {
-			continue
-		}
-		needed := l.saver.holds(t)
-		for _, c := range consumers(l.p, t) {
-			needed = needed || !l.table.Counts(c.Index).Complete()
-		}
-		if needed {
+		if f.released || !l.table.Counts(t.Index).Complete() || l.saver.holds(t) || l.takes(t) {
 			continue
 		}
 		f.released = true
@@ -62,10 +65,21 @@ func (l *loop) release() {
 	}
 }
 
+// takes reports whether a consumer of t is not done.
+func (l *loop) takes(t *spec.TaskSpec) bool {
+	for _, c := range l.transient.takers[t.Index] {
+		if !l.table.Counts(c.Index).Complete() {
+			return true
+		}
+	}
+	return false
+}
+
 // recall decides which released dataflows are made again: those whose values a
 // consumer needs that is not kept, or not done. Their consumers then follow, and
 // find their own results by key.
 func recall(p *spec.Pipeline, f facts, decisions []decision) {
+	takers := consumers(p)
 	for again := true; again; {
 		again = false
 		for _, t := range p.Tasks {
@@ -73,14 +87,12 @@ func recall(p *spec.Pipeline, f facts, decisions []decision) {
 			if d := decisions[t.Index]; d.Action != actionKeep || !old.Released {
 				continue
 			}
-			for _, c := range consumers(p, t) {
-				if decisions[c.Index].Action == actionKeep && !f.unfinished[c.Name] {
-					continue
-				}
-				decisions[t.Index] = decision{Action: actionReplace, Old: old.ID, Reason: "its values were released, and " + c.Name + " needs them"}
-				again = true
-				break
+			reason := missed(t, takers[t.Index], f, decisions)
+			if reason == "" {
+				continue
 			}
+			decisions[t.Index] = decision{Action: actionReplace, Old: old.ID, Reason: reason}
+			again = true
 		}
 		if again {
 			for _, t := range p.Topo {
@@ -90,4 +102,20 @@ func recall(p *spec.Pipeline, f facts, decisions []decision) {
 			}
 		}
 	}
+}
+
+// missed says why the released values of t are needed after all, or nothing.
+func missed(t *spec.TaskSpec, takers []*spec.TaskSpec, f facts, decisions []decision) string {
+	if t.Keep || len(takers) == 0 {
+		return "its values were released, and are to be kept"
+	}
+	if f.unfinished[t.Name] {
+		return "its values were released, and it is not done"
+	}
+	for _, c := range takers {
+		if decisions[c.Index].Action != actionKeep || f.unfinished[c.Name] {
+			return "its values were released, and " + c.Name + " needs them"
+		}
+	}
+	return ""
 }

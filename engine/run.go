@@ -112,7 +112,10 @@ func (e *Engine) plan(ctx context.Context) (pl *plan, err error) {
 	if err != nil {
 		return nil, stateError(e.dir, "read what is there", err)
 	}
-	runAgain(e.p, pl.decisions, e.o.Redo, "it is to run again, as asked for")
+	if e.o.RetryHoles {
+		pl.retryHoles(e.p, e.stores.last)
+	}
+	pl.runAgain(e.p, e.o.Redo, "it is to run again, as asked for")
 	pl.redo = e.redoing(e.o.Redo, pl.newRun)
 	for _, t := range e.p.Tasks {
 		if d := pl.decisions[t.Index]; d.Action == actionKeep {
@@ -196,6 +199,11 @@ func (e *Engine) nothingToDo(pl *plan) *Summary {
 			return nil
 		}
 	}
+	for _, t := range transient(e.p) {
+		if t.Save != nil && !pl.released[pl.ids[t.Index]] {
+			return nil // saving failed: once that is done, the values can go
+		}
+	}
 	var s Summary
 	if json.Unmarshal(e.stores.last.Summary, &s) != nil || len(s.Tasks) != len(e.p.Tasks) {
 		return nil
@@ -256,7 +264,7 @@ func (e *Engine) newLoop(ctx context.Context, pl *plan, w *worker.Worker) (*loop
 		room: room{free: e.slots(), pools: newPools(e.p), left: e.room}, gpus: slices.Clone(e.gpus),
 		keepGoing: e.o.KeepGoing || e.o.MaxFailures > 0, maxFailures: e.o.MaxFailures,
 		commits: newCommitter(e.stores.data, e.stores.meta), runID: pl.foot.RunID, logs: filepath.Join(e.dir, logsDir),
-		data: &storage.Batch{}, transient: transient(e.p),
+		data: &storage.Batch{}, transient: newTransients(e.p),
 	}
 	if err := e.install(l, pl); err != nil {
 		return nil, err
@@ -375,23 +383,28 @@ func (e *Engine) begin(l *loop, pl *plan, r *restored) {
 		m.Reset()
 	}
 	footprints(pl.foot, l.data, m)
+	var prune []string // tasks
 	for _, o := range pl.orphans {
 		l.data.SetState(o.ID, storage.Retired)
 		m.DropDataflow(o.ID)
-		e.pruneLogs(o.Task)
+		prune = append(prune, o.Task)
 	}
 	for _, t := range e.p.Tasks {
 		d := pl.decisions[t.Index]
 		if d.Action == actionReplace {
 			l.data.SetState(d.Old, storage.Retired)
 			m.DropDataflow(d.Old)
-			e.pruneLogs(t.Name)
+			prune = append(prune, t.Name)
 		}
 		h := storage.Header{ID: pl.ids[t.Index], Task: t.Name, Entity: t.Out.Name, Fingerprint: t.Fingerprint, Dims: t.ContextNames(), State: storage.Current, Created: pl.foot.Updated}
 		if t.Spawn != nil {
 			h.Spawn = t.Spawn.Name
 		}
-		if d.Action != actionKeep {
+		if d.Action == actionKeep {
+			// All of it is written anew: a counter that the last run made because
+			// somebody asked, and this one has no use for, would stay as it was.
+			m.DropTickets(h.ID)
+		} else {
 			l.data.PutHeader(h)
 		}
 		m.PutDataflow(meta.Dataflow{ID: h.ID, Task: h.Task, Fingerprint: h.Fingerprint, Dims: h.Dims, Spawn: h.Spawn, State: string(DataflowRunning)})
@@ -404,8 +417,16 @@ func (e *Engine) begin(l *loop, pl *plan, r *restored) {
 		}
 	}
 	l.write(m, l.table.Changes())
-	l.commits.submit(l.data, m, true)
+	number := l.commits.submit(l.data, m, true)
 	l.data = &storage.Batch{}
+	// The logs of what is retired go when it is so for good, and before a job
+	// writes new ones.
+	if len(prune) == 0 || l.commits.wait(number) != nil {
+		return // the loop hears of an error
+	}
+	for _, task := range prune {
+		e.pruneLogs(task)
+	}
 }
 
 // pruneLogs removes the logs of a task whose jobs run again.
@@ -421,7 +442,9 @@ func (e *Engine) finish(ctx context.Context, l *loop, pl *plan, started time.Tim
 	s := l.summary()
 	s.Elapsed = time.Since(started).Seconds()
 	if l.sick == nil {
-		l.release()
+		for _, t := range e.p.Tasks {
+			l.release(t) // a task without jobs is done, and nothing says so
+		}
 	}
 	m := &meta.Batch{}
 	foot := pl.foot

@@ -50,7 +50,7 @@ func (e *Engine) planFrom(ctx context.Context, r *storage.Reader, last meta.Foot
 	} else if sv, err = look(ctx, e.p, e.bodies, r, last, true); err != nil {
 		return nil, err
 	}
-	runAgain(e.p, sv.decisions, e.o.Redo, "it is to run again, as asked for")
+	sv.runAgain(e.p, e.o.Redo, "it is to run again, as asked for")
 	for _, name := range e.o.Redo {
 		delete(sv.memo, e.p.Task(name).Fingerprint)
 	}
@@ -218,7 +218,7 @@ func (s *simulation) lookUp(task int, c coord.Coord) (extent uint32, found bool,
 		if err != nil {
 			return 0, false, err
 		}
-		if ok {
+		if ok && !worker.Released(s.r, at, job) {
 			s.hits[task][c] = where{at, job}
 			return rec.Extent, true, nil
 		}

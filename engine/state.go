@@ -297,10 +297,16 @@ func holdDir(dir string) (*boltfile.Lock, error) {
 	if err := claimDir(dir); err != nil {
 		return nil, err
 	}
-	// A reader holds the lock for a moment and says no owner: wait for it.
+	return acquire(dir, false)
+}
+
+// acquire takes the lock of a state directory. A reader holds it for a moment
+// and says no owner, and so does a process that a killed engine had just made:
+// it waits for those.
+func acquire(dir string, shared bool) (*boltfile.Lock, error) {
 	const patience, pause = 2 * time.Second, 20 * time.Millisecond
 	for waited := time.Duration(0); ; waited += pause {
-		lock, err := boltfile.AcquireLock(dir, false)
+		lock, err := boltfile.AcquireLock(dir, shared)
 		used, busy := errors.AsType[*boltfile.InUseError](err)
 		if !busy || used.Owner.PID != 0 || waited >= patience {
 			return lock, lockError(dir, err)

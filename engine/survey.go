@@ -20,6 +20,7 @@ type survey struct {
 	content   []value.Digest            // of each source task: of what it looks at now
 	memo      map[value.Digest][]uint64 // by fingerprint: the dataflows that hold results
 	released  map[uint64]bool           // dataflows whose values were deleted
+	facts     facts                     // what the decisions rest on
 }
 
 // look surveys a state for a pipeline. last is the footprint of the run that was
@@ -45,8 +46,38 @@ func look(ctx context.Context, p *spec.Pipeline, bodies *body.Config, r *storage
 	if err := s.lookAt(p, r, &f, decodeAsked(last.Asked).Fields); err != nil {
 		return nil, err
 	}
+	s.facts = f
 	s.decisions, s.orphans = reconcile(p, f)
 	return s, nil
+}
+
+// runAgain lets tasks be replaced although they could be kept, with all that
+// hangs on them and what of released values they need.
+func (s *survey) runAgain(p *spec.Pipeline, names []string, reason string) {
+	runAgain(p, s.decisions, names, reason)
+	recall(p, s.facts, s.decisions)
+}
+
+// retryHoles makes ready for holes that are tried again: the tasks that have
+// some, and all that hangs on them, need what they take.
+func (s *survey) retryHoles(p *spec.Pipeline, last meta.Footprint) {
+	var sum Summary
+	if json.Unmarshal(last.Summary, &sum) != nil {
+		return
+	}
+	for _, t := range sum.Tasks {
+		if t.Holes > 0 {
+			s.facts.unfinished[t.Task] = true
+		}
+	}
+	for _, t := range p.Topo {
+		for _, up := range t.Upstream() {
+			if s.facts.unfinished[up.Name] {
+				s.facts.unfinished[t.Name] = true
+			}
+		}
+	}
+	recall(p, s.facts, s.decisions)
 }
 
 // unfinished are the tasks that the last run says it did not complete.

@@ -96,7 +96,7 @@ func (s *Store) dropInstance(inst uint64) {
 	s.dropBucket(name, forget, func() {
 		s.dropBucket(bucketOf(chunksPrefix, inst), nil, func() {
 			s.dropBucket(bucketOf(failuresPrefix, inst), nil, func() {
-				s.finishDrop(inst, func(tx *bolt.Tx) error { return dropHeader(tx, inst) })
+				s.finishDrop(inst, dropAll, func(tx *bolt.Tx) error { return dropHeader(tx, inst) })
 			})
 		})
 	})
@@ -114,15 +114,20 @@ func (s *Store) dropBucket(name []byte, visit func(tx *bolt.Tx, k, v []byte) err
 	})
 }
 
-// finishDrop commits the last step, with which the note of the drop goes.
-func (s *Store) finishDrop(inst uint64, last func(tx *bolt.Tx) error) {
+// finishDrop commits the last step, with which the note of the drop goes. What
+// began as a drop of the values may have become one of the whole instance: that
+// note stays until the instance is gone.
+func (s *Store) finishDrop(inst uint64, what byte, last func(tx *bolt.Tx) error) {
 	s.file.Submit(boltfile.Commit{
 		Apply: func(tx *bolt.Tx) error {
 			if err := last(tx); err != nil {
 				return err
 			}
-			if err := deleteCounted(tx.Bucket([]byte(dropsBucket)), instanceKey(inst)); err != nil {
-				return err
+			b, key := tx.Bucket([]byte(dropsBucket)), instanceKey(inst)
+			if _, noted, _ := decodeDrop(key, b.Get(key)); what == dropAll || noted != dropAll {
+				if err := deleteCounted(b, key); err != nil {
+					return err
+				}
 			}
 			return recountBuckets(tx)
 		},
@@ -160,7 +165,7 @@ func (s *Store) dropValues(inst uint64, after []byte) {
 				s.dropValues(inst, last)
 			default:
 				s.dropBucket(bucketOf(chunksPrefix, inst), nil, func() {
-					s.finishDrop(inst, func(*bolt.Tx) error { return nil })
+					s.finishDrop(inst, dropValues, func(*bolt.Tx) error { return nil })
 				})
 			}
 		},

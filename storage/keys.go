@@ -44,11 +44,15 @@ func appendJobKey(b []byte, c coord.Coord) []byte { return append(append(b, c...
 
 // jobOf is the coordinate that a job's key is made of.
 func jobOf(key []byte) (coord.Coord, bool) {
-	n := len(key) - 1
-	if n < 0 || n%4 != 0 || n/4 > coord.MaxDims || key[n] != jobMark {
+	if !isJobKey(key) {
 		return "", false
 	}
-	return coord.Coord(key[:n]), true
+	return coord.Coord(key[:len(key)-1]), true
+}
+
+func isJobKey(key []byte) bool {
+	n := len(key) - 1
+	return n >= 0 && n%4 == 0 && n/4 <= coord.MaxDims && key[n] == jobMark
 }
 
 func appendChunkKey(b []byte, c coord.Coord, last uint32) []byte {

@@ -205,7 +205,7 @@ func decodeStored(name, k, v []byte, inst uint64, c coord.Coord) (storedRecord, 
 	if !ok {
 		return storedRecord{}, &Damage{Kind: DamagedRecord, Instance: inst, Coord: c, Detail: "the checksum of its record is wrong"}
 	}
-	rec, ok := decodeRecord(body)
+	rec, ok := decodeRecordOf(body, c)
 	if !ok || rec.Coord != c {
 		return storedRecord{}, &Damage{Kind: DamagedRecord, Instance: inst, Coord: c, Detail: "its record makes no sense"}
 	}
@@ -259,12 +259,11 @@ func (r *Reader) eachRecord(inst uint64, prefix coord.Coord, fn func(*storedReco
 		if k == nil {
 			return nil
 		}
-		at, ok := jobOf(k)
-		if !ok {
+		if !isJobKey(k) {
 			return fn(nil, nil, &Damage{Instance: inst, Detail: fmt.Sprintf("a record lies under a key that makes no sense (%x)", k)})
 		}
 		var damaged error
-		rec, damaged = decodeStored(in.records.name, k, v, inst, at)
+		rec, damaged = decodeStored(in.records.name, k, v, inst, c)
 		return fn(&rec, nil, damaged)
 	})
 	r.hidden = nil // fn may have read something else

@@ -100,7 +100,11 @@ func appendRecord(b []byte, r *storedRecord) []byte {
 
 // decodeRecord reads what appendRecord wrote. The inline items are part of
 // body, and not looked at.
-func decodeRecord(body []byte) (r storedRecord, ok bool) {
+func decodeRecord(body []byte) (r storedRecord, ok bool) { return decodeRecordOf(body, "") }
+
+// decodeRecordOf is decodeRecord where the record is most likely that of job c,
+// whose coordinate then need not be made again.
+func decodeRecordOf(body []byte, c coord.Coord) (r storedRecord, ok bool) {
 	f := boltfile.NewFields(body)
 	if f.Byte() != recordVersion {
 		return r, false
@@ -111,7 +115,11 @@ func decodeRecord(body []byte) (r storedRecord, ok bool) {
 		return r, false
 	}
 	r.Spawning, r.Hole = r.flags&flagSpawning != 0, r.flags&flagHole != 0
-	r.Coord = coord.Coord(f.Take(4 * dims))
+	if at := f.Take(4 * dims); string(at) == string(c) {
+		r.Coord = c
+	} else {
+		r.Coord = coord.Coord(at)
+	}
 	copy(r.Key[:], f.Take(len(r.Key)))
 	copy(r.Digest[:], f.Take(len(r.Digest)))
 	r.Extent = f.Uint32()

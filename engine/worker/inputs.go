@@ -73,6 +73,7 @@ type inputs struct {
 	digests []value.Digest
 	files   bool         // some value is a file
 	key     value.Digest // of the job
+	claimed bool         // in the memo
 }
 
 // assembler brings jobs their inputs.

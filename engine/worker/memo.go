@@ -110,12 +110,22 @@ func (m *Memo) lost(key value.Digest) {
 	}
 }
 
+// Released reports whether the values of a job's record were deleted.
+func Released(r *storage.Reader, dataflow uint64, job coord.Coord) bool {
+	err := r.Values(dataflow, job, 0, 0, func(uint32, value.Value) error { return nil })
+	return errors.Is(err, storage.ErrReleased)
+}
+
 // load reads the keys of the earlier dataflows, the first time. Of several jobs
 // with one key the last is taken. What can't be read is no memo.
 func (m *Memo) load(r *storage.Reader) error {
 	for _, id := range m.earlier {
+		first, gone := true, false // the values of a dataflow go together
 		err := r.Records(id, "", func(rec storage.Record) error {
-			if !rec.Hole {
+			if first {
+				first, gone = false, Released(r, id, rec.Coord)
+			}
+			if !rec.Hole && !gone {
 				m.places[memoKey(rec.Key[:16])] = place{id, rec.Coord}
 			}
 			return nil

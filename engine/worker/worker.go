@@ -163,26 +163,117 @@ func (s *slot) run(cmd RunJobs) JobsDone {
 	if r, ok := cmd.Dataflow.Runner.(body.BatchRunner); ok {
 		return s.batch(cmd, r)
 	}
-	done := JobsDone{Dataflow: cmd.Dataflow, Results: make([]Result, len(cmd.Jobs)), GPUs: cmd.GPUs}
-	if !cmd.Dataflow.InProcess() {
-		for i, job := range cmd.Jobs {
-			done.Results[i] = s.process(cmd.Dataflow, job)
-		}
+	done := JobsDone{Dataflow: cmd.Dataflow, GPUs: cmd.GPUs}
+	if cmd.Dataflow.Task.Body.Kind == spec.BodyJQ {
+		s.filters(cmd, &done)
 		return done
 	}
-	// One view for the whole batch: opening one costs as much as a small job.
-	err := s.w.cfg.Store.View(func(r *storage.Reader) error {
-		for i, job := range cmd.Jobs {
-			done.Results[i] = s.inProcess(r, cmd.Dataflow, job)
-		}
-		return nil
-	})
-	if err != nil {
-		for i := range done.Results {
-			done.Results[i] = Result{Job: cmd.Jobs[i], Err: err}
+	for n, job := range cmd.Jobs {
+		result := s.process(cmd.Dataflow, job)
+		done.Results = append(done.Results, result)
+		if result.Failure != nil {
+			done.leave(cmd.Jobs[n+1:])
+			break
 		}
 	}
 	return done
+}
+
+// leave answers jobs that did not begin: whether they still should is for others
+// to say.
+func (d *JobsDone) leave(jobs []Job) {
+	for _, job := range jobs {
+		d.Results = append(d.Results, Result{Job: job})
+	}
+}
+
+const (
+	chunkJobs  = 64      // jobs of a batch whose inputs are read at a time
+	chunkBytes = 1 << 20 // bytes of inputs, about, after which it is enough
+)
+
+// filters runs a batch of small jobs in process. Their inputs are read a chunk at
+// a time, since opening a view costs as much as a job; none stays open while a
+// body runs, or one that takes long would hold up every commit.
+func (s *slot) filters(cmd RunJobs, done *JobsDone) {
+	since := time.Now()
+	for jobs := cmd.Jobs; len(jobs) > 0; {
+		chunk, err := s.readChunk(cmd.Dataflow, jobs)
+		if err != nil {
+			for _, job := range jobs {
+				done.Results = append(done.Results, Result{Job: job, Err: err})
+			}
+			return
+		}
+		for n, ready := range chunk {
+			result := s.filter(cmd.Dataflow, jobs[n], ready)
+			done.Results = append(done.Results, result)
+			if result.Failure != nil {
+				for m, unused := range chunk[n+1:] {
+					done.Results = append(done.Results, unused.unbegun(jobs[n+1+m]))
+				}
+				done.leave(jobs[len(chunk):])
+				return
+			}
+		}
+		jobs = jobs[len(chunk):]
+		if len(jobs) > 0 && time.Since(since) > flushAfter {
+			s.w.responses <- JobsDone{Dataflow: done.Dataflow, Results: done.Results, More: true}
+			done.Results, since = nil, time.Now()
+		}
+	}
+}
+
+// readied is a job with its inputs, or with what has become of it already.
+type readied struct {
+	in    inputs
+	early *Result
+}
+
+// unbegun is the result of a readied job that is not run after all: what it has
+// claimed is given back.
+func (r readied) unbegun(job Job) Result {
+	if r.early != nil {
+		return *r.early
+	}
+	return Result{Job: job, Key: r.in.key, Claimed: r.in.claimed}
+}
+
+func (s *slot) readChunk(d *Dataflow, jobs []Job) ([]readied, error) {
+	var out []readied
+	err := s.w.cfg.Store.View(func(r *storage.Reader) error {
+		size := 0
+		for _, job := range jobs[:min(len(jobs), chunkJobs)] {
+			if s.w.stopped() {
+				out = append(out, readied{early: &Result{Job: job}})
+				continue
+			}
+			in, early := s.w.begin(r, d, job)
+			out = append(out, readied{in, early})
+			for _, a := range in.args {
+				size += len(a.Value.JSON)
+			}
+			if size > chunkBytes {
+				break
+			}
+		}
+		return nil
+	})
+	return out, err
+}
+
+func (s *slot) filter(d *Dataflow, job Job, ready readied) Result {
+	if ready.early != nil {
+		return *ready.early
+	}
+	if s.w.stopped() {
+		return ready.unbegun(job)
+	}
+	b := &body.Job{Coord: job.Coord, Attempt: job.Attempt, RunID: s.w.cfg.RunID, Args: ready.in.args, Env: job.Env}
+	if ready.in.files {
+		b.Dir = s.folder()
+	}
+	return s.attempt(d, job, ready.in.key, b)
 }
 
 func (w *Worker) stopped() bool {
@@ -192,21 +283,6 @@ func (w *Worker) stopped() bool {
 	default:
 		return w.ctx.Err() != nil
 	}
-}
-
-func (s *slot) inProcess(r *storage.Reader, d *Dataflow, job Job) Result {
-	if s.w.stopped() {
-		return Result{Job: job}
-	}
-	in, early := s.w.begin(r, d, job)
-	if early != nil {
-		return *early
-	}
-	b := &body.Job{Coord: job.Coord, Attempt: job.Attempt, RunID: s.w.cfg.RunID, Args: in.args, Env: job.Env}
-	if in.files || d.Task.Body.Kind == spec.BodySource {
-		b.Dir = s.folder()
-	}
-	return s.attempt(d, job, in.key, b)
 }
 
 func (s *slot) process(d *Dataflow, job Job) Result {
@@ -261,6 +337,7 @@ func (w *Worker) begin(r *storage.Reader, d *Dataflow, job Job) (in inputs, earl
 	case wait:
 		return in, &Result{Job: job, Key: in.key, Waits: true}
 	case !found:
+		in.claimed = true
 		return in, nil
 	}
 	res, ok, err := d.Memo.reuse(r, p, job, in.key)
@@ -270,6 +347,7 @@ func (w *Worker) begin(r *storage.Reader, d *Dataflow, job Job) (in inputs, earl
 	case ok:
 		return in, &res
 	}
+	in.claimed = true
 	return in, nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"operon/engine/body"
+	"operon/meta"
 	"operon/spec"
 	"operon/storage/boltfile"
 )
@@ -98,6 +99,12 @@ func prepare(p *spec.Pipeline, o Options) (*Engine, error) {
 // open opens the stores, with the lock held.
 func (e *Engine) open() (err error) {
 	if e.o.Fresh {
+		// What can't be read is taken as ours: this is the way out of that.
+		if last, err := lastFootprint(e.dir); err == nil {
+			if err := e.foreign(last); err != nil {
+				return err
+			}
+		}
 		if err := wipe(e.dir); err != nil {
 			return err
 		}
@@ -105,10 +112,10 @@ func (e *Engine) open() (err error) {
 	if e.stores, err = openStores(e.dir, e.o.Hook); err != nil {
 		return err
 	}
-	last := e.stores.last
-	file := filepath.Base(e.p.File)
-	if e.stores.found && last.Pipeline != "" && (last.Pipeline != e.p.Name || last.File != file && !e.o.Adopt) {
-		return &ForeignError{Dir: e.dir, Pipeline: last.Pipeline, File: last.File}
+	if e.stores.found {
+		if err := e.foreign(e.stores.last); err != nil {
+			return err
+		}
 	}
 	owner := boltfile.ThisProcess()
 	owner.Socket = e.o.Socket
@@ -116,6 +123,14 @@ func (e *Engine) open() (err error) {
 		return stateError(e.dir, "write the owner file", err)
 	}
 	return nil
+}
+
+// foreign is a *ForeignError if a state is not of this pipeline file.
+func (e *Engine) foreign(last meta.Footprint) error {
+	if last.Pipeline == "" || last.Pipeline == e.p.Name && (last.File == filepath.Base(e.p.File) || e.o.Adopt) {
+		return nil
+	}
+	return &ForeignError{Dir: e.dir, Pipeline: last.Pipeline, File: last.File}
 }
 
 // StateDir is the state directory, absolute.

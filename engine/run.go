@@ -199,8 +199,9 @@ func (e *Engine) nothingToDo(pl *plan) *Summary {
 			return nil
 		}
 	}
-	for _, t := range transient(e.p) {
-		if t.Save != nil && !pl.released[pl.ids[t.Index]] {
+	takers := consumers(e.p)
+	for _, t := range e.p.Tasks {
+		if !t.Keep && len(takers[t.Index]) > 0 && t.Save != nil && !pl.released[pl.ids[t.Index]] {
 			return nil // saving failed: once that is done, the values can go
 		}
 	}

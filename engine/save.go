@@ -32,6 +32,14 @@ func (e *SaveError) Error() string {
 	return fmt.Sprintf("save: %s at %q and %s at %q would both go to %s; name a dimension more in the path", e.Tasks[0], e.At[0], e.Tasks[1], e.At[1], e.Path)
 }
 
+// UnsavedError is a value that is to be saved, but was released before.
+type UnsavedError struct{ Task, Path string }
+
+// Error says what is missing and how to get it back.
+func (e *UnsavedError) Error() string {
+	return fmt.Sprintf("save: %s is not there, and the value that belongs there was released: task %s says keep: false; --redo %s makes it again", e.Path, e.Task, e.Task)
+}
+
 // saver copies the values of finished tasks to where their `save` says, on a
 // goroutine of its own: it may take long, and the run goes on meanwhile.
 //
@@ -81,7 +89,7 @@ func (e *Engine) newSaver(ctx context.Context, flows []uint64) (*saver, error) {
 		for t := range s.tasks {
 			err := s.task(t)
 			s.mu.Lock()
-			s.saved[t], s.err = true, errors.Join(s.err, err)
+			s.saved[t], s.err = err == nil, errors.Join(s.err, err)
 			s.mu.Unlock()
 		}
 	})
@@ -108,7 +116,8 @@ func (l *loop) save() {
 	}
 }
 
-// holds reports whether the task's values are still to be saved.
+// holds reports whether the task's values are still to be saved, by this run or,
+// where that failed, by a later one.
 func (s *saver) holds(t *spec.TaskSpec) bool {
 	if s == nil || t.Save == nil {
 		return false
@@ -168,7 +177,7 @@ const savesATime = 64
 func (s *saver) task(t *spec.TaskSpec) error {
 	places, err := s.places(t)
 	if errors.Is(err, storage.ErrReleased) {
-		return nil // an earlier run did it, before it let them go
+		return s.savedBefore(t) // by the run that let them go
 	}
 	if err != nil {
 		return err
@@ -209,17 +218,85 @@ func (s *saver) places(t *spec.TaskSpec) (out []savePlace, err error) {
 	return out, err
 }
 
-// path is where a value goes. What a label or a param says is one piece of a
-// file name, whatever is in it.
+// savedBefore is an *UnsavedError if a file is missing of a task whose values
+// were released.
+func (s *saver) savedBefore(t *spec.TaskSpec) error {
+	return s.store.ViewDurable(func(r *storage.Reader) error {
+		return r.Records(s.flows[t.Index], "", func(rec storage.Record) error {
+			if s.ctx.Err() != nil {
+				return context.Cause(s.ctx)
+			}
+			if rec.Hole {
+				return nil
+			}
+			if t.Spawn == nil {
+				return s.isThere(r, t, rec.Coord)
+			}
+			for i := range rec.Extent {
+				if err := s.isThere(r, t, rec.Coord.Append(i)); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	})
+}
+
+// isThere looks for the file of a value that was released. What only the value
+// could tell is not asked for: its name in a folder, and labels that went with
+// the values of a list.
+func (s *saver) isThere(r *storage.Reader, t *spec.TaskSpec, at coord.Coord) error {
+	path, sure, err := s.expand(r, t, at)
+	if err != nil || !sure {
+		return err
+	}
+	inFolder := strings.HasSuffix(path, "/")
+	path = s.absolute(path)
+	info, err := os.Stat(path)
+	if err == nil && inFolder {
+		var entries []os.DirEntry
+		if entries, err = os.ReadDir(path); err == nil && len(entries) > 0 {
+			return nil
+		}
+	} else if err == nil && info.Mode().IsRegular() {
+		return nil
+	}
+	return &UnsavedError{Task: t.Name, Path: path}
+}
+
+// path is where a value goes.
 func (s *saver) path(r *storage.Reader, t *spec.TaskSpec, it Item) (string, error) {
-	names := s.labels.of(r, t.Out.Dims, it.Coord)
-	path, err := t.Save.Expand(func(name string) (string, error) {
+	path, _, err := s.expand(r, t, it.Coord)
+	if err != nil {
+		return "", err
+	}
+	if strings.HasSuffix(path, "/") {
+		path += valueFileName(t, it.Value)
+	}
+	return s.absolute(path), nil
+}
+
+func (s *saver) absolute(path string) string {
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(s.dir, path)
+	}
+	return filepath.Clean(path)
+}
+
+// expand is the path of a task's `save` for a coordinate. What a label or a
+// param says is one piece of a file name, whatever is in it. sure is false if a
+// label could not be told.
+func (s *saver) expand(r *storage.Reader, t *spec.TaskSpec, at coord.Coord) (path string, sure bool, err error) {
+	names := s.labels.of(r, t.Out.Dims, at)
+	sure = true
+	path, err = t.Save.Expand(func(name string) (string, error) {
 		for n, d := range t.Out.Dims {
 			if d.Name == name && n < len(names) && names[n] != "" {
 				return fileNamePiece(names[n]), nil
 			}
 			if d.Name == name {
-				return strconv.FormatUint(uint64(it.Coord.At(n)), 10), nil
+				sure = sure && s.labels.by[d.Index] == nil
+				return strconv.FormatUint(uint64(at.At(n)), 10), nil
 			}
 		}
 		if p := s.p.Param(name); p != nil {
@@ -227,16 +304,7 @@ func (s *saver) path(r *storage.Reader, t *spec.TaskSpec, it Item) (string, erro
 		}
 		return "", fmt.Errorf("save of task %s: %q stands for nothing (this is a bug)", t.Name, name)
 	})
-	if err != nil {
-		return "", err
-	}
-	if strings.HasSuffix(path, "/") {
-		path += valueFileName(t, it.Value)
-	}
-	if !filepath.IsAbs(path) {
-		path = filepath.Join(s.dir, path)
-	}
-	return filepath.Clean(path), nil
+	return path, sure, err
 }
 
 // fileNamePiece is text as a part of a file name: no separator, and never all

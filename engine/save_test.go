@@ -1,11 +1,13 @@
 package engine_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"operon/engine"
@@ -228,4 +230,115 @@ func TestLabelsMustDiffer(t *testing.T) {
 			t.Errorf("%s: %+v", values, s.Failures)
 		}
 	}
+}
+
+const saveAndLetGo = `pipeline: p
+tasks:
+  a: {out: A<i>, source: {count: 3}}
+  b: {in: A, for: i, out: B, jq: '$a + 1', save: 'out/{i}', keep: false}
+  c: {in: B<i>, out: C, jq: 'add'}
+`
+
+// Values stay until they are saved, in whatever run that is.
+func TestSaveThatFailsKeepsTheValues(t *testing.T) {
+	p := newProject(t, saveAndLetGo)
+	p.write("out", "in the way")
+	var machine *engine.MachineError
+	if _, err := p.run(engine.Options{}); !errors.As(err, &machine) {
+		t.Fatalf("%v", err)
+	}
+	if got := p.values("B"); got != "i=0 1\ni=1 2\ni=2 3\n" {
+		t.Fatalf("%q", got)
+	}
+	if _, err := p.run(engine.Options{}); !errors.As(err, &machine) {
+		t.Fatalf("again: %v", err)
+	}
+	if err := os.Remove(filepath.Join(p.dir, "out")); err != nil {
+		t.Fatal(err)
+	}
+	if s := p.mustRun(engine.Options{}); s.Executed != 0 || s.State != engine.StateComplete {
+		t.Errorf("%+v", s)
+	}
+	p.wantSaved()
+	var released *engine.ReleasedError
+	p.state(func(st *engine.State) {
+		_, err := st.Values(t.Context(), engine.Query{Entity: "B"}, func(engine.Item) error { return nil })
+		if !errors.As(err, &released) {
+			t.Errorf("saved, and still there: %v", err)
+		}
+	})
+	// Without the values, a missing file can only be made again.
+	p.mustRun(engine.Options{})
+	if err := os.Remove(filepath.Join(p.dir, "out/1")); err != nil {
+		t.Fatal(err)
+	}
+	var unsaved *engine.UnsavedError
+	if _, err := p.run(engine.Options{}); !errors.As(err, &unsaved) || unsaved.Task != "b" || !strings.HasSuffix(unsaved.Path, "out/1") {
+		t.Errorf("%v", err)
+	}
+	p.mustRun(engine.Options{Redo: []string{"b"}})
+	p.wantSaved()
+}
+
+func (p *project) wantSaved() {
+	p.t.Helper()
+	if got := p.saved("out"); len(got) != 3 || got["0"] != "1\n" || got["1"] != "2\n" || got["2"] != "3\n" {
+		p.t.Errorf("saved: %v", got)
+	}
+}
+
+// A run that is ended while it saves leaves the rest to the next one.
+func TestSaveThatIsCutShort(t *testing.T) {
+	p := newProject(t, saveAndLetGo)
+	first := filepath.Join(p.dir, "out/0")
+	if err := os.Mkdir(filepath.Dir(first), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mkfifo(first, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	pl, err := engine.LoadFile(p.file, engine.LoadOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	done := make(chan struct{})
+	e, err := engine.New(pl, engine.Options{Dir: p.dir, Events: func(ev engine.Event) {
+		if ev.Kind == engine.EventTask && ev.Task.Task == "c" && ev.Task.Done == 1 {
+			select {
+			case <-done:
+			default:
+				close(done)
+			}
+		}
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error)
+	go func() {
+		_, err := e.Run(ctx)
+		ended <- err
+	}()
+	w, err := os.OpenFile(first, os.O_WRONLY, 0) // opens when the save reads what is there
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-done
+	cancel()
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+	if err := e.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got := p.values("B"); got != "i=0 1\ni=1 2\ni=2 3\n" {
+		t.Fatalf("%q", got)
+	}
+	p.mustRun(engine.Options{})
+	p.wantSaved()
 }

@@ -163,3 +163,29 @@ func TestAFolderOfOthersIsNoStateDirectory(t *testing.T) {
 		t.Errorf("%+v %v", s, err)
 	}
 }
+
+// --fresh starts over what is one's own, no other file's.
+func TestFreshRefusesAnotherFilesState(t *testing.T) {
+	p := newProject(t, small)
+	p.mustRun(engine.Options{})
+	other := &project{t: t, dir: p.dir, file: filepath.Join(p.dir, "other.yaml")}
+	other.edit(small)
+	var foreign *engine.ForeignError
+	if _, err := other.run(engine.Options{Fresh: true}); !errors.As(err, &foreign) || foreign.File != "p.yaml" {
+		t.Errorf("%v", err)
+	}
+	if s := p.mustRun(engine.Options{}); s.Executed != 0 || p.values("Total") != "6\n" {
+		t.Errorf("%+v", s)
+	}
+	if s := other.mustRun(engine.Options{Fresh: true, Adopt: true}); s.Executed != 5 {
+		t.Errorf("%+v", s)
+	}
+	for _, name := range []string{"data.db", "meta.db"} {
+		if err := os.WriteFile(filepath.Join(p.stateDir("small"), name), []byte("nonsense"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if s := p.mustRun(engine.Options{Fresh: true}); s.Executed != 5 {
+		t.Errorf("damaged: %+v", s)
+	}
+}

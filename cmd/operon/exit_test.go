@@ -28,6 +28,7 @@ func TestExitCode(t *testing.T) {
 		{fmt.Errorf("%w: there", engine.ErrNoState), 2},
 		{&engine.ForeignError{}, 2},
 		{&engine.NewerError{}, 2},
+		{&engine.UnsavedError{}, 2},
 		{fmt.Errorf("read: %w", &fs.PathError{Op: "open", Path: "x", Err: syscall.ENOENT}), 2},
 		{&engine.InconsistentError{}, 3},
 		{fmt.Errorf("%w, which does not answer", &engine.InUseError{}), 4},

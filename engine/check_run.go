@@ -105,9 +105,14 @@ func (c *checker) open() (err error) {
 	if err := c.openMeta(foot, found); err != nil {
 		return err
 	}
-	if c.data != nil && !found && (c.img == nil || !c.img.found) && c.emptyData() {
+	if c.data == nil || found || !c.emptyData() {
+		return nil
+	}
+	if c.img == nil || !c.img.found {
 		return ErrNoState // a run that was cut short before it had begun
 	}
+	// A run that was refused for it has made an empty one since.
+	c.fault(nil, "", FaultDataMissing, "it holds nothing")
 	return nil
 }
 

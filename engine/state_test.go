@@ -189,3 +189,29 @@ func TestFreshRefusesAnotherFilesState(t *testing.T) {
 		t.Errorf("damaged: %+v", s)
 	}
 }
+
+// Data that is gone is said to be, also after a run that was refused for it.
+func TestDataThatIsGoneStaysAFault(t *testing.T) {
+	p := newProject(t, small)
+	p.mustRun(engine.Options{})
+	if err := os.Remove(filepath.Join(p.stateDir("small"), storage.DataFile)); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		var wrong *engine.InconsistentError
+		if _, err := p.run(engine.Options{}); !errors.As(err, &wrong) {
+			t.Fatalf("%v", err)
+		}
+		pl, err := engine.LoadFile(p.file, engine.LoadOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		rep, err := engine.Check(context.Background(), pl, engine.CheckOptions{Dir: p.dir, Mode: engine.Exhaustive})
+		if err != nil || rep.Consistent || rep.Faults[0].Kind != engine.FaultDataMissing {
+			t.Fatalf("%+v %v", rep, err)
+		}
+	}
+	if s := p.mustRun(engine.Options{Fresh: true}); s.Executed != 5 {
+		t.Errorf("%+v", s)
+	}
+}

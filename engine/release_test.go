@@ -84,3 +84,39 @@ func TestValuesStayWhileTheyAreNeeded(t *testing.T) {
 	p.ran()
 	p.wantRan("the rest", map[string]int{"c": 1})
 }
+
+// Whoever runs again gets what it takes, also if that was released.
+func TestReleasedValuesAreMadeAgainForRedoAndHoles(t *testing.T) {
+	p := newProject(t, `pipeline: passing
+tasks:
+  a: {out: "A<i>", run: seq 3}
+  b: {in: A, for: i, out: B, keep: false, run: cat}
+  h: {in: B, for: i, out: H, on_error: hole, run: 'test -e good || test "$b" != 2; echo "$b"'}
+  all: {in: {x: "B<i>", y: {from: "H<i>", holes: null}}, out: All, jq: "[.x, .y]"}
+`)
+	want := func(what, all string, o engine.Options) {
+		t.Helper()
+		s := p.mustRun(o)
+		if got := p.values("All"); s.State != engine.StateComplete || got != all+"\n" {
+			t.Errorf("%s: %s%+v", what, got, s)
+		}
+	}
+	holed, whole := `[["1","2","3"],["1",null,"3"]]`, `[["1","2","3"],["1","2","3"]]`
+	want("first", holed, engine.Options{})
+	want("redo of the aggregate", holed, engine.Options{Redo: []string{"all"}})
+	want("redo of a consumer", holed, engine.Options{Redo: []string{"h"}})
+	want("holes again, in vain", holed, engine.Options{RetryHoles: true})
+	p.write("good", "")
+	want("holes again", whole, engine.Options{RetryHoles: true})
+	p.edit(`pipeline: passing
+tasks:
+  a: {out: "A<i>", run: seq 3}
+  b: {in: A, for: i, out: B, run: cat}
+  h: {in: B, for: i, out: H, on_error: hole, run: 'test -e good || test "$b" != 2; echo "$b"'}
+  all: {in: {x: "B<i>", y: {from: "H<i>", holes: null}}, out: All, jq: "[.x, .y]"}
+`)
+	want("kept from now on", whole, engine.Options{})
+	if err := p.valuesErr("B"); err != nil {
+		t.Errorf("without keep: false the values are still gone: %v", err)
+	}
+}

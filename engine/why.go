@@ -63,6 +63,9 @@ func (s *State) because(ctx context.Context, r *storage.Reader, t *spec.TaskSpec
 		b.Outcome, b.Why = "waiting", "the task never ran"
 		return nil
 	}
+	if err := checkCoordinate(r, s.p, flows, coord.Bind(b.Coord, b.Dims)); err != nil {
+		return err
+	}
 	last := decodeAsked(s.foot.Asked)
 	reason := last.Reasons[t.Name]
 	rec, done, err := r.Record(h.ID, b.Coord)

@@ -150,6 +150,15 @@ func Parse(text string, dims []string) (Binding, error) {
 	return out, nil
 }
 
+// Bind is the binding of all of c's dimensions.
+func Bind(c Coord, dims []string) Binding {
+	b := Binding{}
+	for n, d := range dims {
+		b[d] = c.At(n)
+	}
+	return b
+}
+
 // Full makes the coordinate of dims that the binding names, and reports false
 // if it leaves one of them out.
 func (b Binding) Full(dims []string) (Coord, bool) {

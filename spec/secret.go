@@ -2,6 +2,7 @@ package spec
 
 import (
 	"bytes"
+	"encoding/json"
 	"slices"
 
 	"gopkg.in/yaml.v3"
@@ -59,17 +60,45 @@ func envOf(p *Param) string {
 }
 
 // Secrets are the texts of the secret params' values, longest first: what must
-// not be shown. Those of one or two letters are left out; hiding them would hide
-// everything else.
+// not be shown. Of a JSON value each string and number in it is one too. Those of
+// one or two letters are left out; hiding them would hide everything else.
 func (p *Pipeline) Secrets() []string {
 	var out []string
 	for _, param := range p.Params {
-		if text := param.Text(); param.Secret && len(text) > 2 {
-			out = append(out, text)
+		if !param.Secret {
+			continue
+		}
+		texts := []string{param.Text()}
+		if param.Type == ParamJSON {
+			texts = append(texts, leaves(param.Value.JSON)...)
+		}
+		for _, text := range texts {
+			if len(text) > 2 && text != "true" && text != "false" && text != "null" && !slices.Contains(out, text) {
+				out = append(out, text)
+			}
 		}
 	}
 	slices.SortFunc(out, func(a, b string) int { return len(b) - len(a) })
 	return out
+}
+
+// leaves are the strings and numbers in a JSON text.
+func leaves(text []byte) []string {
+	var out []string
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	for {
+		token, err := d.Token()
+		if err != nil {
+			return out // its end
+		}
+		switch leaf := token.(type) {
+		case string:
+			out = append(out, leaf)
+		case json.Number:
+			out = append(out, leaf.String())
+		}
+	}
 }
 
 // Snapshot is the file's bytes for keeping: the defaults of secret params are

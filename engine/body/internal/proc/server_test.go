@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -15,11 +17,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+var served atomic.Int64
+
+// leader is the server's process, 0 once it has ended.
+func (v *Server) leader() int {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.pid
+}
+
 func serve(t *testing.T, s *Slot, script string, errs io.Writer) *Server {
 	t.Helper()
+	// No two have one token, or one's end would sweep the other away.
+	token := fmt.Sprintf("tok-%s-%d", t.Name(), served.Add(1))
 	v, err := s.Serve(&Program{
-		Path: "/bin/sh", Argv: []string{"sh", "-c", script}, Token: "tok-" + t.Name(),
-		Env: []string{"PATH=" + os.Getenv("PATH"), "OPERON_JOB=tok-" + t.Name()},
+		Path: "/bin/sh", Argv: []string{"sh", "-c", script}, Token: token,
+		Env: []string{"PATH=" + os.Getenv("PATH"), "OPERON_JOB=" + token},
 	}, errs)
 	if err != nil {
 		t.Fatal(err)
@@ -154,12 +167,12 @@ func TestServerIsNoted(t *testing.T) {
 	defer s.Close()
 	a, b := serve(t, s, "read x", io.Discard), serve(t, s, "read x", io.Discard)
 	entries, err := readRunning(path)
-	if err != nil || len(entries) != 2 || entries[0].pid != a.pid || entries[1].pid != b.pid {
+	if err != nil || len(entries) != 2 || entries[0].pid != a.leader() || entries[1].pid != b.leader() {
 		t.Errorf("noted %+v, %v", entries, err)
 	}
 	a.End(time.Hour)
 	c := serve(t, s, "read x", io.Discard)
-	if entries, _ = readRunning(path); len(entries) != 2 || entries[0].pid != c.pid {
+	if entries, _ = readRunning(path); len(entries) != 2 || entries[0].pid != c.leader() {
 		t.Errorf("noted %+v", entries)
 	}
 	c.End(time.Hour)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"text/tabwriter"
 
 	"github.com/urfave/cli/v2"
@@ -113,6 +114,10 @@ func formatPlan(w io.Writer, p *engine.Plan) error {
 		_, err := fmt.Fprintf(w, "%d jobs would run, and more whose number is known only then\n", run)
 		return err
 	}
-	_, err := fmt.Fprintf(w, "%d jobs would run\n", run)
+	most := ""
+	if slices.ContainsFunc(p.Tasks, func(t engine.TaskPlan) bool { return t.AtMost }) {
+		most = "at most "
+	}
+	_, err := fmt.Fprintf(w, "%s%d jobs would run\n", most, run)
 	return err
 }

@@ -255,7 +255,7 @@ func (a *acceptance) takeOver(ctx context.Context) error {
 		first.PutFailure(a.id, f)
 	}
 	data.Submit(first)
-	flow, keys := a.flow(), worker.NewKeys()
+	flow, keys := a.flow(), worker.NewVerifier()
 	for at := 0; at < len(a.jobs); at += acceptStep {
 		b := &storage.Batch{}
 		err := data.View(func(r *storage.Reader) error {
@@ -303,7 +303,7 @@ func (a *acceptance) flow() *worker.Dataflow {
 	return f
 }
 
-func (a *acceptance) copyJob(r *storage.Reader, b *storage.Batch, flow *worker.Dataflow, keys *worker.Keys, c coord.Coord) error {
+func (a *acceptance) copyJob(r *storage.Reader, b *storage.Batch, flow *worker.Dataflow, keys *worker.Verifier, c coord.Coord) error {
 	rec, ok, err := r.Record(a.old.ID, c)
 	if err != nil || !ok {
 		return err

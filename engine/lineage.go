@@ -83,7 +83,7 @@ func (s *State) Lineage(ctx context.Context, q LineageQuery, fn func(*LineageSte
 		return unknownEntity(s.p, q.Entity)
 	}
 	for d := range q.At {
-		if names := e.DimNames(); !contains(names, d) {
+		if names := e.DimNames(); !slices.Contains(names, d) {
 			return &UnknownError{What: "dimension", Name: d, Nearest: spec.Nearest(d, names), Known: names}
 		}
 	}
@@ -153,7 +153,7 @@ func (l *lineage) start(e *spec.Entity) error {
 	h := l.headers[e.Producer.Index]
 	job, dims := coord.Binding{}, e.Producer.ContextNames()
 	for d, i := range l.q.At {
-		if contains(dims, d) {
+		if slices.Contains(dims, d) {
 			job[d] = i
 		}
 	}

@@ -1,9 +1,7 @@
 package engine
 
 import (
-	"crypto/sha256"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -123,9 +121,5 @@ func fileDigest(path string) (d value.Digest, err error) {
 		return d, err
 	}
 	defer f.Close()
-	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
-		return d, err
-	}
-	return value.Digest(h.Sum(nil)), nil
+	return value.ReadDigest(f)
 }

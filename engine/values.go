@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"os"
 	"path/filepath"
@@ -45,7 +46,7 @@ func readValues(ctx context.Context, r *storage.Reader, p *spec.Pipeline, q Quer
 		return found, err
 	}
 	for d := range q.At {
-		if !contains(found.Dims, d) {
+		if !slices.Contains(found.Dims, d) {
 			return found, &UnknownError{What: "dimension", Name: d, Nearest: spec.Nearest(d, found.Dims), Known: found.Dims}
 		}
 	}
@@ -99,7 +100,7 @@ func eachValue(ctx context.Context, r *storage.Reader, h storage.Header, e *spec
 	context := e.Producer.ContextNames()
 	job := coord.Binding{}
 	for d, i := range at {
-		if contains(context, d) {
+		if slices.Contains(context, d) {
 			job[d] = i
 		}
 	}
@@ -212,7 +213,7 @@ func workerLogs(t *spec.TaskSpec, dir string, fn func(path string) error) error 
 func taskLogs(ctx context.Context, r *storage.Reader, t *spec.TaskSpec, h storage.Header, dir string, q LogQuery, fn func(Log) error) error {
 	dims := t.ContextNames()
 	for d := range q.At {
-		if !contains(dims, d) {
+		if !slices.Contains(dims, d) {
 			return &UnknownError{What: "dimension", Name: d, Nearest: spec.Nearest(d, dims), Known: dims}
 		}
 	}
@@ -278,15 +279,6 @@ func unknownEntity(p *spec.Pipeline, name string) error {
 		known = append(known, t.Out.Name)
 	}
 	return &UnknownError{What: "entity", Name: name, Nearest: spec.Nearest(name, known), Known: known}
-}
-
-func contains(list []string, s string) bool {
-	for _, x := range list {
-		if x == s {
-			return true
-		}
-	}
-	return false
 }
 
 // Values is View's.

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"operon/engine/worker"
@@ -40,7 +41,7 @@ func (s *State) Why(ctx context.Context, task string, at coord.Binding) (*Becaus
 	}
 	dims := t.ContextNames()
 	for d := range at {
-		if !contains(dims, d) {
+		if !slices.Contains(dims, d) {
 			return nil, &UnknownError{What: "dimension", Name: d, Nearest: spec.Nearest(d, dims), Known: dims}
 		}
 	}
@@ -113,7 +114,7 @@ func (s *State) took(r *storage.Reader, t *spec.TaskSpec, flows map[string]stora
 	for _, in := range t.In {
 		d.Producers = append(d.Producers, flows[in.Entity.Producer.Name].ID)
 	}
-	digests, err := worker.NewKeys().Inputs(r, d, b.Coord)
+	digests, err := worker.NewVerifier().Inputs(r, d, b.Coord)
 	if err != nil {
 		return fmt.Errorf("inputs of task %s: %w", t.Name, err)
 	}

@@ -1,7 +1,6 @@
 package body
 
 import (
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -122,11 +121,11 @@ func openRegular(path string) (*os.File, fs.FileInfo, error) {
 }
 
 func digestOf(r io.Reader) (value.Digest, error) {
-	h := sha256.New()
-	if _, err := io.Copy(h, r); err != nil {
-		return value.Digest{}, fmt.Errorf("digest file: %w", err)
+	sum, err := value.ReadDigest(r)
+	if err != nil {
+		return sum, fmt.Errorf("digest file: %w", err)
 	}
-	return value.Digest(h.Sum(nil)), nil
+	return sum, nil
 }
 
 // referenced is the path of a file that was taken by reference, if it still is

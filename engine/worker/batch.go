@@ -40,7 +40,8 @@ func (s *slot) batch(cmd RunJobs, runner body.BatchRunner) JobsDone {
 				continue
 			}
 			b.of, b.keys = append(b.of, i), append(b.keys, in)
-			jobs = append(jobs, s.persistentJob(cmd.Dataflow, job, in))
+			// The log is named for its folder alone: the process has its own in there.
+			jobs = append(jobs, s.bodyJob(job, in, filepath.Join(cmd.Dataflow.Task.Name, "job.log")))
 		}
 		return nil
 	})
@@ -60,21 +61,6 @@ func (s *slot) batch(cmd RunJobs, runner body.BatchRunner) JobsDone {
 		}
 	}
 	return b.done(false)
-}
-
-// persistentJob is a job as a persistent worker is given it.
-func (s *slot) persistentJob(d *Dataflow, job Job, in inputs) *body.Job {
-	dir := s.folder()
-	return &body.Job{
-		Coord:   job.Coord,
-		Attempt: job.Attempt,
-		Token:   s.w.cfg.Token + "." + filepath.Base(dir),
-		RunID:   s.w.cfg.RunID,
-		Args:    in.args,
-		Env:     job.Env,
-		Dir:     dir,
-		Log:     filepath.Join(s.w.cfg.Logs, d.Task.Name, "job.log"), // its process has its own beside it
-	}
 }
 
 // Stopped implements body.Batch.

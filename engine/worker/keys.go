@@ -3,10 +3,7 @@ package worker
 import (
 	"errors"
 
-	"operon/spec"
 	"operon/spec/coord"
-	"operon/spec/value"
-	"operon/storage"
 )
 
 // Locate says where the record of a dataflow's job lies: in which dataflow, at
@@ -28,32 +25,8 @@ func (l Locate) find(dataflow uint64, job coord.Coord) (uint64, coord.Coord, err
 	return at, c, nil
 }
 
-// Keys computes job keys without running anything.
+// Keys reads what jobs take without running anything.
 type Keys struct{ assembler }
 
 // NewKeys makes one.
 func NewKeys() *Keys { return &Keys{assembler{slices: newSlices()}} }
-
-// Key is the key of the job of d at c, from its inputs as they lie in the store
-// now. An input that d.Locate does not know is ErrNotLocated; one that can't be
-// read is a *storage.Damage.
-func (k *Keys) Key(r *storage.Reader, d *Dataflow, c coord.Coord) (value.Digest, error) {
-	if d.inputs == nil {
-		d.compile()
-	}
-	in, err := k.assemble(r, d, c)
-	if err != nil {
-		return value.Digest{}, err
-	}
-	return spec.JobKey(d.Task, in.digests, c, d.Content), nil
-}
-
-// Inputs are the digests of what the job of d at c takes, in declared order. The
-// errors are those of Key.
-func (k *Keys) Inputs(r *storage.Reader, d *Dataflow, c coord.Coord) ([]value.Digest, error) {
-	if d.inputs == nil {
-		d.compile()
-	}
-	in, err := k.assemble(r, d, c)
-	return in.digests, err
-}

@@ -1,10 +1,8 @@
 package worker
 
 import (
-	"crypto/sha256"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -59,11 +57,10 @@ func (t *trust) holds(path string, digest value.Digest, linked bool) (bool, erro
 			return sum == digest, nil
 		}
 	}
-	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
+	sum, err := value.ReadDigest(f)
+	if err != nil {
 		return false, err
 	}
-	sum := value.Digest(h.Sum(nil))
 	if ok {
 		t.mu.Lock()
 		t.known[id] = sum

@@ -13,30 +13,43 @@ import (
 // digestsKept bounds the digests of slices that a Verifier keeps.
 const digestsKept = 64 << 10
 
-// Verifier computes job keys as Keys does, for those who look at every job of a
-// state: it holds no slice, however long, only its digest. It must not be used
-// by two goroutines at once.
+// Verifier computes job keys without running anything. It holds no slice, however
+// long, only its digest. It must not be used by two goroutines at once.
 type Verifier struct{ digests map[sliceKey]value.Digest }
 
 // NewVerifier makes one.
 func NewVerifier() *Verifier { return &Verifier{map[sliceKey]value.Digest{}} }
 
 // Key is the key of the job of d at c, from its inputs as they lie in the store
-// now. The errors are those of Keys.Key.
+// now. An input that d.Locate does not know is ErrNotLocated; one that can't be
+// read is a *storage.Damage.
 func (v *Verifier) Key(r *storage.Reader, d *Dataflow, c coord.Coord) (value.Digest, error) {
+	var room [8]value.Digest
+	digests, err := v.inputs(room[:0], r, d, c)
+	if err != nil {
+		return value.Digest{}, err
+	}
+	return spec.JobKey(d.Task, digests, c, d.Content), nil
+}
+
+// Inputs are the digests of what the job of d at c takes, in declared order. The
+// errors are those of Key.
+func (v *Verifier) Inputs(r *storage.Reader, d *Dataflow, c coord.Coord) ([]value.Digest, error) {
+	return v.inputs(nil, r, d, c)
+}
+
+func (v *Verifier) inputs(digests []value.Digest, r *storage.Reader, d *Dataflow, c coord.Coord) ([]value.Digest, error) {
 	if d.inputs == nil {
 		d.compile()
 	}
-	var room [8]value.Digest
-	digests := room[:0]
 	for n := range d.inputs {
 		digest, err := v.input(r, d, n, c)
 		if err != nil {
-			return value.Digest{}, fmt.Errorf("read input %s of task %s: %w", d.inputs[n].ref, d.Task.Name, err)
+			return nil, fmt.Errorf("read input %s of task %s: %w", d.inputs[n].ref, d.Task.Name, err)
 		}
 		digests = append(digests, digest)
 	}
-	return spec.JobKey(d.Task, digests, c, d.Content), nil
+	return digests, nil
 }
 
 func (v *Verifier) input(r *storage.Reader, d *Dataflow, n int, c coord.Coord) (value.Digest, error) {

@@ -301,17 +301,8 @@ func (s *slot) process(d *Dataflow, job Job) Result {
 	if early != nil {
 		return *early
 	}
-	dir, log := s.folder(), LogName(d.Task, job)
-	b := &body.Job{
-		Coord:   job.Coord,
-		Attempt: job.Attempt,
-		Token:   s.w.cfg.Token + "." + filepath.Base(dir),
-		RunID:   s.w.cfg.RunID,
-		Args:    in.args,
-		Env:     job.Env,
-		Dir:     dir,
-		Log:     filepath.Join(s.w.cfg.Logs, log),
-	}
+	log := LogName(d.Task, job)
+	b := s.bodyJob(job, in, log)
 	result := s.attempt(d, job, in.key, b)
 	if result.Record.Logged > 0 || result.Failure != nil && result.Failure.Logged > 0 {
 		result.Log = log
@@ -349,6 +340,21 @@ func (w *Worker) begin(r *storage.Reader, d *Dataflow, job Job) (in inputs, earl
 	}
 	in.claimed = true
 	return in, nil
+}
+
+// bodyJob is a job as a process is given it, with its log below the logs folder.
+func (s *slot) bodyJob(job Job, in inputs, log string) *body.Job {
+	dir := s.folder()
+	return &body.Job{
+		Coord:   job.Coord,
+		Attempt: job.Attempt,
+		Token:   s.w.cfg.Token + "." + filepath.Base(dir),
+		RunID:   s.w.cfg.RunID,
+		Args:    in.args,
+		Env:     job.Env,
+		Dir:     dir,
+		Log:     filepath.Join(s.w.cfg.Logs, log),
+	}
 }
 
 // folder names a folder that no other attempt has.

@@ -15,6 +15,7 @@ package coord
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -135,7 +136,7 @@ func Parse(text string, dims []string) (Binding, error) {
 			return nil, fmt.Errorf("coordinate %q: %q is not of the form dimension=index", text, part)
 		}
 		name = strings.TrimSpace(name)
-		if !contains(dims, name) {
+		if !slices.Contains(dims, name) {
 			return nil, fmt.Errorf("coordinate %q: %q is not a dimension here (there are: %s)", text, name, strings.Join(dims, ", "))
 		}
 		if _, twice := out[name]; twice {
@@ -182,13 +183,4 @@ func (b Binding) Match(c Coord, dims []string) bool {
 		}
 	}
 	return true
-}
-
-func contains(list []string, s string) bool {
-	for _, x := range list {
-		if x == s {
-			return true
-		}
-	}
-	return false
 }

@@ -18,6 +18,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"hash"
+	"io"
 	"strconv"
 	"unicode/utf8"
 )
@@ -37,6 +38,15 @@ func ParseDigest(s string) (Digest, error) {
 	}
 	copy(d[:], b)
 	return d, nil
+}
+
+// ReadDigest is the digest of all that r gives.
+func ReadDigest(r io.Reader) (Digest, error) {
+	h := sha256.New()
+	if _, err := io.Copy(h, r); err != nil {
+		return Digest{}, err
+	}
+	return Digest(h.Sum(nil)), nil
 }
 
 // Kind tells what a value is.

@@ -43,7 +43,7 @@
 //   - Two Installed are never comparable. In an order by id, one long-lived
 //     dataflow would keep all later ones beyond.
 //   - Workers come and go at a place in the command order that is the same for
-//     all; see Join, Leave and Crash.
+//     all; see Join, Leave, Crash and Replace.
 //   - Not beyond is not completed: a dropped dataflow is over as well. How a
 //     share ended travels with its retraction, and the worst of all shares counts;
 //     see View.Outcome.

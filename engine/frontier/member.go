@@ -3,6 +3,8 @@ package frontier
 import (
 	"cmp"
 	"fmt"
+	"maps"
+	"slices"
 )
 
 // identity is one life of a worker.
@@ -137,6 +139,61 @@ func (v *View) Crash(worker int, incarnation, next uint64) error {
 	v.top = max(v.top, next)
 	v.lost = v.lost.with(m.next, next)
 	v.remove(m, Failed)
+	return nil
+}
+
+// Replace takes out an incarnation that crashed, as Crash does, and lets the next
+// incarnation of that worker in, as one step: it has passed every id below next
+// and holds those that it goes on with, which nobody can release in between. They
+// count as held all along; what the old one held beside them, and what it is not
+// known to have passed, counts as failed. As with Crash, it must be certain that
+// the old one is gone.
+//
+// It is ErrUnknownWorker for a worker that is no member, ErrJoined if next
+// incarnation is not a later one, and ErrReleased if next or an id to go on with
+// may have been released, or if such an id is not below next.
+func (v *View) Replace(worker int, incarnation, next uint64, holds []uint64) error {
+	m := v.newest[worker]
+	err := v.mayReplace(m, incarnation, next, holds)
+	if err != nil {
+		return fmt.Errorf("replace worker %d by its incarnation %d at %d: %w", worker, incarnation, next, err)
+	}
+	n := newMember(worker, incarnation, next)
+	for _, id := range holds {
+		n.live[id] = struct{}{}
+		if _, held := m.live[id]; held {
+			delete(m.live, id) // handed over, and counted already
+		} else {
+			v.know(id).holders++
+		}
+	}
+	lower := m.next
+	for _, id := range slices.Sorted(maps.Keys(n.live)) {
+		if id >= lower {
+			v.lost = v.lost.with(lower, id)
+			lower = id + 1
+		}
+	}
+	v.lost = v.lost.with(lower, next)
+	v.add(n)
+	v.remove(m, Failed)
+	return v.hearEarly(n)
+}
+
+func (v *View) mayReplace(m *member, incarnation, next uint64, holds []uint64) error {
+	switch {
+	case m == nil || m.over:
+		return ErrUnknownWorker
+	case incarnation <= m.incarnation:
+		return ErrJoined
+	case next < m.next:
+		return ErrReleased
+	}
+	for _, id := range holds {
+		if _, held := m.live[id]; id >= next || !held && m.next > id {
+			return fmt.Errorf("id %d: %w", id, ErrReleased)
+		}
+	}
 	return nil
 }
 

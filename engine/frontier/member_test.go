@@ -203,6 +203,83 @@ func TestLastWorkerCrashes(t *testing.T) {
 	wantBeyond(t, v, false, false, true, true)
 }
 
+// TestReplace: what the next life goes on with stays beyond all along, what else
+// the old one held or had not passed is over and failed, and later messages of
+// the old one change nothing.
+func TestReplace(t *testing.T) {
+	v := NewView(2)
+	apply(t, v, 0, 0, Install(0), Install(1), Install(2), Skip(3), Install(4))
+	for seq, id := range []uint64{0, 1, 2, 4} {
+		apply(t, v, 0, uint64(5+seq), Retract(id, Completed))
+	}
+	apply(t, v, 1, 0, Install(0), Retract(0, Completed), Install(1), Install(2))
+	v.Released()
+	must(t, v.Replace(1, 1, 5, []uint64{1, 4})) // 4 was on its way to the old life
+	if got := v.Released(); !slices.Equal(got, []uint64{2}) {
+		t.Errorf("released %v", got)
+	}
+	wantBeyond(t, v, false, true, false, false, true, true)
+	for id, want := range []Outcome{Completed, Completed, Failed, Failed, Completed} {
+		if o, final := v.Outcome(uint64(id)); o != want || final != (id != 1 && id != 4) {
+			t.Errorf("outcome of %d: %v, final %v, want %v", id, o, final, want)
+		}
+	}
+	before := dumpView(v)
+	must(t, v.ApplyFrom(1, 0, 4, Retract(1, Completed)))
+	must(t, v.Crash(1, 0, 5))
+	if dumpView(v) != before {
+		t.Error("a straggler changed the view")
+	}
+	apply(t, v, 1, 0, Retract(1, Completed), Retract(4, Completed), Install(5))
+	if got := v.Released(); !slices.Equal(got, []uint64{1, 4}) {
+		t.Errorf("released %v", got)
+	}
+	if o, final := v.Outcome(1); o != Completed || !final {
+		t.Errorf("outcome of 1: %v, final %v", o, final)
+	}
+}
+
+// TestReplaceTheOnlyWorker: nobody else holds what it goes on with.
+func TestReplaceTheOnlyWorker(t *testing.T) {
+	v := NewView(1)
+	apply(t, v, 0, 0, Install(0), Install(1))
+	must(t, v.Replace(0, 1, 2, []uint64{0}))
+	wantBeyond(t, v, true, false, true)
+	if got := v.Released(); !slices.Equal(got, []uint64{1}) {
+		t.Errorf("released %v", got)
+	}
+}
+
+func TestReplaceRefused(t *testing.T) {
+	v := NewView(2)
+	apply(t, v, 0, 0, Skip(0), Install(1))
+	before := dumpView(v)
+	for _, c := range []struct {
+		worker            int
+		incarnation, next uint64
+		holds             []uint64
+		want              error
+	}{
+		{2, 1, 2, nil, ErrUnknownWorker},
+		{0, 0, 2, nil, ErrJoined},
+		{0, 1, 1, nil, ErrReleased},
+		{0, 1, 2, []uint64{0}, ErrReleased}, // it has given that up
+		{0, 1, 2, []uint64{2}, ErrReleased}, // it has not passed that
+	} {
+		if err := v.Replace(c.worker, c.incarnation, c.next, c.holds); !errors.Is(err, c.want) {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+	must(t, v.Crash(1, 0, 0))
+	if err := v.Replace(1, 1, 2, nil); !errors.Is(err, ErrUnknownWorker) {
+		t.Errorf("of one that crashed: %v", err)
+	}
+	must(t, v.Join(1, 1, 2))
+	if dumpView(v) == before {
+		t.Error("nothing has changed after all")
+	}
+}
+
 func TestSpans(t *testing.T) {
 	var s spans
 	for _, r := range [][2]uint64{{5, 7}, {1, 2}, {9, 9}, {8, 3}, {2, 3}, {6, 9}, {6, 7}, {20, 21}} {

@@ -87,6 +87,7 @@ func (l *loop) status() *Status {
 		s.Tasks[n].Blocked = b
 		s.Tasks[n].Waiting -= b
 	}
+	l.crew.status(s, l.frozen)
 	return s
 }
 

@@ -110,7 +110,7 @@ func (c *committer) flush(ctx context.Context) error {
 // commit hands what this turn changed to the writers.
 func (l *loop) commit(urgent bool) {
 	changes := l.table.Changes()
-	if l.puts == 0 && !urgent && len(changes.Tickets)+len(changes.Shares)+len(changes.Resolutions) == 0 {
+	if l.puts == 0 && !urgent && len(l.crew.fresh)+len(l.later)+len(changes.Tickets)+len(changes.Shares)+len(changes.Resolutions) == 0 {
 		return
 	}
 	m := &meta.Batch{}
@@ -122,8 +122,14 @@ func (l *loop) commit(urgent bool) {
 	l.settleClaims()
 }
 
-// write puts the changes of the tables into a metadata batch.
+// write puts the changes of the tables into a metadata batch, with what was
+// commanded meanwhile.
 func (l *loop) write(m *meta.Batch, c ticket.Changes) {
+	for _, change := range l.later {
+		change(m)
+	}
+	l.later = nil
+	l.crew.durable(m)
 	for _, p := range c.Resolutions {
 		m.PutResolutions(l.flows[p.Task].id, p.Prefix, p.Number, p.Data)
 	}

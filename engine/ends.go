@@ -17,8 +17,17 @@ import (
 
 // apply takes in what a command returned.
 func (l *loop) apply(done worker.JobsDone) {
-	f := l.flows[done.Dataflow.Task.Index]
-	l.vacate(f, &done)
+	o := l.crew.orders[done.Command]
+	if o == nil {
+		discard(done.Results) // it was given up
+		return
+	}
+	l.vacate(o, &done)
+	f := o.flow
+	if f.frozen {
+		discard(done.Results) // nobody may build on them: the dataflow is dropped
+		return
+	}
 	ran, took := 0, time.Duration(0)
 	for i := range done.Results {
 		r := &done.Results[i]
@@ -46,8 +55,15 @@ func (l *loop) apply(done worker.JobsDone) {
 	if f.df.Batches() > 0 {
 		f.pace.add(ran, took)
 	}
-	if f.running == 0 && l.table.Counts(f.task.Index).Complete() {
-		l.worker.Release(f.df)
+	l.conclude(f)
+}
+
+// discard lets go of results that are good for nothing.
+func discard(results []worker.Result) {
+	for i := range results {
+		if out := results[i].Output; out != nil {
+			out.Discard()
+		}
 	}
 }
 
@@ -66,9 +82,6 @@ func (l *loop) finished(f *flow, r *worker.Result) {
 		f.executed++
 	}
 	delete(f.attempts, r.Job.Coord)
-	if l.table.Counts(f.task.Index).Complete() {
-		l.release(f.task)
-	}
 	if r.Claimed {
 		l.claims = append(l.claims, claim{f, r.Key, r.Job.Coord})
 	}
@@ -190,20 +203,20 @@ func (l *loop) retryDue(now time.Time) {
 func (l *loop) fault(err error) {
 	if l.sick == nil {
 		l.sick = l.classify(err)
-		l.worker.Stop()
+		l.crew.stop()
 	}
 }
 
 // stop lets running jobs finish and starts no more.
 func (l *loop) stop() {
 	l.stopping = true
-	l.worker.Stop()
+	l.crew.stop()
 }
 
 // kill ends running jobs at once.
 func (l *loop) kill() {
 	l.stopping, l.killed = true, true
-	l.worker.Kill()
+	l.crew.kill()
 }
 
 // classify makes of an error what the caller of Run decides on.

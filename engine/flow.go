@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"container/heap"
 	"slices"
 	"time"
 
@@ -13,10 +14,11 @@ import (
 
 // flow is a task's dataflow as the loop sees it.
 type flow struct {
-	task     *spec.TaskSpec
-	id       uint64
-	df       *worker.Dataflow
-	wanted   bool // of what was asked for
+	task   *spec.TaskSpec
+	id     uint64
+	df     *worker.Dataflow
+	wanted bool // of what was asked for
+	lifetime
 	paused   bool
 	pool     int   // commands at once; 0: no limit of its own
 	shared   int   // which of the shared pools, or noPool
@@ -30,6 +32,7 @@ type flow struct {
 	ended    bool                          // all its jobs are done, of a task that saves
 	endedIn  uint64                        // batch with the last of them
 	saving   bool                          // handed to the saver
+	rank     int                           // its place from roots to leaves
 	retrying int                           // jobs that wait for their next attempt
 	pace     pace
 	skipped  int64 // jobs that may run, and are not asked for
@@ -46,7 +49,7 @@ func (f *flow) ready() int { return f.queue.size + len(f.again) }
 func (f *flow) limits() limits {
 	l := limits{
 		ready: f.ready(), running: f.running, pool: f.pool, shared: f.shared, needs: f.needs,
-		held: f.paused || !f.wanted, batch: 1,
+		held: f.paused || !f.scheduled, batch: 1,
 	}
 	if n := f.df.Batches(); f.df.InProcess() {
 		l.batch = f.pace.batch(1, firstBatch)
@@ -54,6 +57,11 @@ func (f *flow) limits() limits {
 		l.batch = f.pace.batch(n, n) // nobody knows how long they take
 	}
 	return l
+}
+
+// empty forgets all jobs that were to run.
+func (f *flow) empty() {
+	f.queue, f.again, f.retrying = newQueue(f.task), nil, 0
 }
 
 // take takes up to n jobs: attempts that are due first.
@@ -85,7 +93,7 @@ func (f *flow) status(c ticket.Counts) TaskStatus {
 		Reused:   f.reused,
 		Paused:   f.paused,
 	}
-	s.DataflowState = dataflowState(c, f.jobs)
+	s.DataflowState = f.state(c)
 	return s
 }
 
@@ -114,6 +122,12 @@ type timers []due
 func (t timers) Len() int           { return len(t) }
 func (t timers) Less(i, j int) bool { return t[i].at.Before(t[j].at) }
 func (t timers) Swap(i, j int)      { t[i], t[j] = t[j], t[i] }
+
+// forget takes out the attempts of a flow.
+func (t *timers) forget(f *flow) {
+	*t = slices.DeleteFunc(*t, func(d due) bool { return d.flow == f })
+	heap.Init(t)
+}
 
 // Push is heap.Interface's.
 func (t *timers) Push(x any) { *t = append(*t, x.(due)) }

@@ -58,6 +58,7 @@ func (l *loop) hole(f *flow, rec storage.Record, reason string) {
 	l.puts++
 	f.changed = true
 	l.push(ranges)
+	l.conclude(f)
 }
 
 // holeRecord is the record of a job that has failed and is a hole.

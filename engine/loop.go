@@ -7,6 +7,7 @@ import (
 
 	"operon/engine/ticket"
 	"operon/engine/worker"
+	"operon/meta"
 	"operon/spec"
 	"operon/storage"
 )
@@ -23,7 +24,9 @@ type loop struct {
 	table   *ticket.Table
 	flows   []*flow // file order
 	active  []*flow // those with ready jobs, file order
-	worker  *worker.Worker
+	crew    *crew
+	caches  *worker.Caches
+	takers  [][]*spec.TaskSpec // of each task: what takes what it makes
 	commits *committer
 
 	room      room
@@ -38,6 +41,9 @@ type loop struct {
 	answers   []answer
 	claims    []claim
 	transient *transients
+
+	frozen map[uint64]*flow    // dropped, and some worker may still schedule them
+	later  []func(*meta.Batch) // what the next commit does to the metadata
 
 	holed  []ticket.Range // jobs that are to become holes
 	labels *labels
@@ -80,13 +86,14 @@ func (l *loop) run(ctx context.Context, requests <-chan request) error {
 		l.dispatch()
 		l.answer()
 		l.tell(time.Now(), false)
+		l.crew.watch()
 		if l.ended() {
 			return l.sick
 		}
 		timer.Reset(l.untilNext())
 		select {
-		case done := <-l.worker.Responses():
-			l.apply(done)
+		case r := <-l.crew.responses:
+			l.hear(r)
 			l.drain()
 		case r := <-requests:
 			l.request(r)
@@ -101,12 +108,15 @@ func (l *loop) run(ctx context.Context, requests <-chan request) error {
 	}
 }
 
+// maxDrain is how many responses a turn takes at most.
+const maxDrain = 1 << 10
+
 // drain takes the responses that have arrived meanwhile.
 func (l *loop) drain() {
-	for range l.running {
+	for range maxDrain {
 		select {
-		case done := <-l.worker.Responses():
-			l.apply(done)
+		case r := <-l.crew.responses:
+			l.hear(r)
 		default:
 			return
 		}
@@ -122,7 +132,7 @@ func (l *loop) ended() bool {
 		return true
 	}
 	if l.wantedComplete() {
-		return true
+		return len(l.frozen) == 0
 	}
 	if len(l.timers) > 0 || l.aheadJobs > maxAhead {
 		return false
@@ -132,7 +142,7 @@ func (l *loop) ended() bool {
 			return false // paused: somebody may resume it
 		}
 	}
-	return true
+	return len(l.frozen) == 0
 }
 
 // halted reports whether no new job may start.
@@ -151,21 +161,22 @@ func (l *loop) wantedComplete() bool {
 func (l *loop) dispatch() {
 	l.nextStart = 0
 	for l.room.free > 0 && !l.halted() && l.aheadJobs <= maxAhead {
+		room := l.room
+		room.free = min(room.free, l.crew.free())
 		tasks := make([]limits, len(l.active))
 		for n, f := range l.active {
 			tasks[n] = f.limits()
 		}
-		n, jobs, wait := pick(tasks, l.room, time.Now())
+		n, jobs, wait := pick(tasks, room, time.Now())
 		if l.nextStart = wait; n < 0 {
 			return
 		}
 		f := l.active[n]
-		cmd := worker.RunJobs{Dataflow: f.df, Jobs: f.take(jobs)}
+		batch := f.take(jobs)
 		if f.ready() == 0 {
 			l.active = append(l.active[:n], l.active[n+1:]...)
 		}
-		l.occupy(f, &cmd)
-		l.worker.RunJobs(cmd)
+		l.crew.run(l.occupy(f, batch), batch)
 	}
 }
 

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"log/slog"
+	"time"
 
 	"operon/engine/body"
 	"operon/spec"
@@ -9,10 +10,16 @@ import (
 
 // Options are what a run is asked for. The zero value runs everything.
 type Options struct {
-	Dir       string // the pipeline file's folder; "": the current one
-	State     string // the state directory; "": Dir/.operon/<pipeline>
-	Jobs      int    // jobs at once over all tasks; 0: the number of CPUs
-	KeepGoing bool   // a failed job stops only what depends on it
+	Dir   string // the pipeline file's folder; "": the current one
+	State string // the state directory; "": Dir/.operon/<pipeline>
+	Jobs  int    // jobs at once over all tasks; 0: the number of CPUs
+	// Workers is how many workers share the jobs; 0: one. Results do not depend on
+	// it.
+	Workers int
+	// StallLimit is how long a worker may take no command before it is taken for
+	// dead, and replaced; 0: a minute.
+	StallLimit time.Duration
+	KeepGoing  bool // a failed job stops only what depends on it
 	// Only names coordinates: of some dimensions, by name, the indices that are
 	// run, or labels with an @ before them. Of Sample's dimensions these many
 	// indices from 0 on are, "" standing for every list that a root makes. What
@@ -61,6 +68,10 @@ type Options struct {
 	// Bodies makes the body of a task; nil: body.New. It is for programs and
 	// tests that bring their own.
 	Bodies func(t *spec.TaskSpec) (body.Runner, error)
+
+	// Fault is called at points in the life of a worker, for tests that stall or
+	// break it there; see worker.Config.
+	Fault func(worker int, incarnation uint64, point string)
 
 	// Hook is called at every commit point of the stores, for tests that kill
 	// the program there.

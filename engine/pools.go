@@ -27,31 +27,34 @@ func sharedPool(p *spec.Pipeline, t *spec.TaskSpec) int {
 	return noPool
 }
 
-// occupy takes what a command needs.
-func (l *loop) occupy(f *flow, cmd *worker.RunJobs) {
+// occupy takes what a command of these jobs needs.
+func (l *loop) occupy(f *flow, jobs []worker.Job) *order {
+	o := &order{flow: f, shared: f.shared, needs: f.needs}
 	l.running++
 	l.room.free--
 	f.running++
-	f.jobs += int64(len(cmd.Jobs))
+	f.jobs += int64(len(jobs))
 	f.changed = true
 	if f.shared != noPool {
 		p := &l.room.pools[f.shared]
 		p.running++
 		if p.starts != nil {
-			p.starts.take(len(cmd.Jobs))
+			p.starts.take(len(jobs))
 		}
 	}
 	l.room.left = l.room.left.minus(f.needs)
-	l.handOut(f, cmd)
+	l.handOut(o, jobs)
+	return o
 }
 
 // vacate gives back what a command had, and the starts of jobs that did not
 // call their body.
-func (l *loop) vacate(f *flow, done *worker.JobsDone) {
+func (l *loop) vacate(o *order, done *worker.JobsDone) {
+	f := o.flow
 	f.jobs -= int64(len(done.Results))
 	f.changed = true
-	if f.shared != noPool {
-		p := &l.room.pools[f.shared]
+	if o.shared != noPool {
+		p := &l.room.pools[o.shared]
 		if p.starts != nil {
 			p.starts.giveBack(notStarted(done))
 		}
@@ -60,13 +63,15 @@ func (l *loop) vacate(f *flow, done *worker.JobsDone) {
 		}
 	}
 	if done.More {
+		o.has(done.Results)
 		return
 	}
+	l.crew.ended(o)
 	l.running--
 	l.room.free++
 	f.running--
-	l.room.left = l.room.left.plus(f.needs)
-	l.gpus = append(l.gpus, done.GPUs...)
+	l.room.left = l.room.left.plus(o.needs)
+	l.gpus = append(l.gpus, o.gpus...)
 }
 
 func notStarted(done *worker.JobsDone) (n int) {

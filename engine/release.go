@@ -51,12 +51,13 @@ func consumers(p *spec.Pipeline) [][]*spec.TaskSpec {
 	return out
 }
 
-// release deletes the values that nobody needs any more now that a task is done.
-// The batch that does is that of the last consumer's record, or a later one.
+// release deletes the values that nobody needs any more now that a task's dataflow
+// is over: no worker will read them for it. The batch that does comes after those
+// with the consumers' records.
 func (l *loop) release(done *spec.TaskSpec) {
 	for _, t := range l.transient.about[done.Index] {
 		f := l.flows[t.Index]
-		if f.released || !l.table.Counts(t.Index).Complete() || l.saver.holds(t) || l.takes(t) {
+		if f.released || !f.completed() || l.saver.holds(t) || l.takes(t) {
 			continue
 		}
 		f.released = true
@@ -65,10 +66,10 @@ func (l *loop) release(done *spec.TaskSpec) {
 	}
 }
 
-// takes reports whether a consumer of t is not done.
+// takes reports whether a consumer of t is not over.
 func (l *loop) takes(t *spec.TaskSpec) bool {
 	for _, c := range l.transient.takers[t.Index] {
-		if !l.table.Counts(c.Index).Complete() {
+		if !l.flows[c.Index].completed() {
 			return true
 		}
 	}

@@ -143,16 +143,16 @@ func sizeText(n int64) string {
 }
 
 // handOut gives a command the GPUs that its jobs have for themselves.
-func (l *loop) handOut(f *flow, cmd *worker.RunJobs) {
+func (l *loop) handOut(o *order, jobs []worker.Job) {
 	var env []string
-	if f.needs.gpus > 0 {
+	if n := o.needs.gpus; n > 0 {
 		slices.SortFunc(l.gpus, compareGPUs)
-		cmd.GPUs = slices.Clone(l.gpus[:f.needs.gpus])
-		l.gpus = l.gpus[f.needs.gpus:]
-		env = []string{cudaDevices + "=" + strings.Join(cmd.GPUs, ",")}
+		o.gpus = slices.Clone(l.gpus[:n])
+		l.gpus = l.gpus[n:]
+		env = []string{cudaDevices + "=" + strings.Join(o.gpus, ",")}
 	}
-	for i := range cmd.Jobs {
-		cmd.Jobs[i].Env = env
+	for i := range jobs {
+		jobs[i].Env = env
 	}
 }
 

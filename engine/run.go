@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	"operon/engine/body"
+	"operon/engine/frontier"
 	"operon/engine/worker"
 	"operon/meta"
 	"operon/spec"
@@ -52,15 +53,19 @@ func (e *Engine) Run(ctx context.Context) (*Summary, error) {
 		s.Elapsed = time.Since(started).Seconds()
 		return s, errors.Join(e.saveAll(ctx, pl.ids), e.trimMemo(ctx))
 	}
-	w, err := e.startWorker(ctx, pl)
+	l, r, err := e.newLoop(ctx, pl)
 	if err != nil {
 		return nil, err
 	}
-	defer w.Close()
-	l, err := e.newLoop(ctx, pl, w)
-	if err != nil {
+	if err := e.startCrew(ctx, l, pl); err != nil {
 		return nil, err
 	}
+	defer func() {
+		if err := l.crew.close(); err != nil {
+			e.log.Error("the engine did not end cleanly", "err", err)
+		}
+	}()
+	e.begin(l, pl, r)
 	runErr := l.run(ctx, e.requests)
 	runErr = errors.Join(runErr, e.finishSaves(ctx, l))
 	s, err := e.finish(ctx, l, pl, started)
@@ -201,8 +206,8 @@ func (e *Engine) nothingToDo(pl *plan) *Summary {
 	}
 	takers := consumers(e.p)
 	for _, t := range e.p.Tasks {
-		if !t.Keep && len(takers[t.Index]) > 0 && t.Save != nil && !pl.released[pl.ids[t.Index]] {
-			return nil // saving failed: once that is done, the values can go
+		if !t.Keep && len(takers[t.Index]) > 0 && !pl.released[pl.ids[t.Index]] {
+			return nil // saving failed, or a worker stalled: now the values can go
 		}
 	}
 	var s Summary
@@ -227,27 +232,55 @@ func (e *Engine) nothingToDo(pl *plan) *Summary {
 	return &s
 }
 
-func (e *Engine) startWorker(ctx context.Context, pl *plan) (*worker.Worker, error) {
-	slots := e.slots()
-	running, err := body.OpenRunning(filepath.Join(e.dir, runningFile), slots)
+// startCrew starts the workers, installs the dataflows that are not done, and
+// lets those run that were asked for.
+func (e *Engine) startCrew(ctx context.Context, l *loop, pl *plan) error {
+	var flows []*worker.Dataflow
+	first := uint64(0)
+	for n, f := range l.flows {
+		first = max(first, f.id+1)
+		if f.installed = !l.table.Counts(n).Complete(); !f.installed {
+			f.over, f.outcome = true, frontier.Completed // by an earlier run
+			continue
+		}
+		flows = append(flows, f.df)
+	}
+	for _, d := range flows {
+		first = min(first, d.ID)
+	}
+	slots, workers := e.slots(), max(1, e.o.Workers)
+	running, err := body.OpenRunning(filepath.Join(e.dir, runningFile), slots+workers)
 	if err != nil {
-		return nil, stateError(e.dir, "open the list of running jobs", err)
+		return stateError(e.dir, "open the list of running jobs", err)
 	}
 	e.running = running
-	w, err := worker.New(ctx, worker.Config{
-		Slots:   slots,
+	template := worker.Config{
 		Store:   e.stores.data,
+		Caches:  l.caches,
 		Logs:    filepath.Join(e.dir, logsDir),
 		Dir:     e.o.Dir,
 		Scratch: filepath.Join(e.dir, scratchDir),
 		Running: running,
 		Token:   e.token,
 		RunID:   pl.foot.RunID,
-	})
-	if err != nil {
-		return nil, &MachineError{Doing: "start the slots", Err: err}
 	}
-	return w, nil
+	l.crew, err = newCrew(ctx, workers, slots, first, e.o.StallLimit, template, e.hire)
+	if err != nil {
+		return &MachineError{Doing: "start the slots", Err: err}
+	}
+	l.crew.greet(worker.InstanceConfig{Format: formatVersion, Workers: workers, RunID: pl.foot.RunID}, flows)
+	for _, f := range l.flows {
+		l.schedule(f)
+	}
+	return nil
+}
+
+// hire starts a worker.
+func (e *Engine) hire(ctx context.Context, cfg worker.Config, responses chan<- worker.Response) (*worker.Worker, error) {
+	if fault := e.o.Fault; fault != nil {
+		cfg.Fault = func(point string) { fault(cfg.Index, cfg.Incarnation, point) }
+	}
+	return worker.New(ctx, cfg, responses)
 }
 
 func (e *Engine) slots() int {
@@ -257,32 +290,31 @@ func (e *Engine) slots() int {
 	return runtime.NumCPU()
 }
 
-// newLoop installs the dataflows, restores the tickets, and writes down that
-// the run begins.
-func (e *Engine) newLoop(ctx context.Context, pl *plan, w *worker.Worker) (*loop, error) {
+// newLoop makes the flows and restores the tickets.
+func (e *Engine) newLoop(ctx context.Context, pl *plan) (*loop, *restored, error) {
 	l := &loop{
-		p: e.p, log: e.log, events: e.o.Events, worker: w,
+		p: e.p, log: e.log, events: e.o.Events, caches: worker.NewCaches(), takers: consumers(e.p),
 		room: room{free: e.slots(), pools: newPools(e.p), left: e.room}, gpus: slices.Clone(e.gpus),
 		keepGoing: e.o.KeepGoing || e.o.MaxFailures > 0, maxFailures: e.o.MaxFailures,
 		commits: newCommitter(e.stores.data, e.stores.meta), runID: pl.foot.RunID, logs: filepath.Join(e.dir, logsDir),
-		data: &storage.Batch{}, transient: newTransients(e.p),
+		data: &storage.Batch{}, transient: newTransients(e.p), frozen: map[uint64]*flow{},
 	}
 	if err := e.install(l, pl); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	r, err := e.restoreTickets(pl)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	l.table = r.table
 	if l.labels, err = newLabels(ctx, e.p, pl.ids); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if r.adopted > 0 {
 		e.note(fmt.Sprintf("adopted %d finished jobs that the metadata did not have yet", r.adopted))
 	}
 	if l.only, err = newSelection(e.p, e.o.Only, e.o.Sample); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	l.push(r.runnable)
 	for n, f := range l.flows {
@@ -290,10 +322,9 @@ func (e *Engine) newLoop(ctx context.Context, pl *plan, w *worker.Worker) (*loop
 		f.reused = l.table.Counts(n).Done
 	}
 	if l.saver, err = e.newSaver(ctx, pl.ids); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	e.begin(l, pl, r)
-	return l, nil
+	return l, r, nil
 }
 
 // install makes the flow of every task.
@@ -322,11 +353,13 @@ func (e *Engine) install(l *loop, pl *plan) error {
 		for _, in := range t.In {
 			df.Producers = append(df.Producers, pl.ids[in.Entity.Producer.Index])
 		}
-		l.worker.CreateDataflow(df)
 		l.flows = append(l.flows, &flow{
 			task: t, id: df.ID, df: df, wanted: wanted[t.Index], queue: newQueue(t), said: DataflowWaiting,
 			pool: t.PoolSize(), shared: sharedPool(e.p, t), needs: needsOf(t),
 		})
+	}
+	for rank, t := range e.p.Topo {
+		l.flows[t.Index].rank = rank
 	}
 	return nil
 }
@@ -448,6 +481,7 @@ func (e *Engine) finish(ctx context.Context, l *loop, pl *plan, started time.Tim
 		}
 	}
 	m := &meta.Batch{}
+	l.write(m, l.table.Changes())
 	foot := pl.foot
 	foot.State, foot.Updated = string(s.State), time.Now()
 	if s.Asked {
@@ -459,7 +493,7 @@ func (e *Engine) finish(ctx context.Context, l *loop, pl *plan, started time.Tim
 	}
 	footprints(foot, l.data, m)
 	for _, f := range l.flows {
-		m.PutDataflow(meta.Dataflow{ID: f.id, Task: f.task.Name, Fingerprint: f.task.Fingerprint, Dims: f.task.ContextNames(), Spawn: spawnName(f.task), State: string(dataflowState(l.table.Counts(f.task.Index), 0))})
+		m.PutDataflow(meta.Dataflow{ID: f.id, Task: f.task.Name, Fingerprint: f.task.Fingerprint, Dims: f.task.ContextNames(), Spawn: spawnName(f.task), State: string(f.lastState(l.table.Counts(f.task.Index)))})
 	}
 	m.PutHistory(foot.RunID, foot.Summary)
 	l.commits.submit(l.data, m, true)

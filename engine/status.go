@@ -27,6 +27,8 @@ const (
 	DataflowRunning  DataflowState = "running"  // some of its jobs are done, queued or running
 	DataflowComplete DataflowState = "complete" // all its jobs are done
 	DataflowFailed   DataflowState = "failed"   // it has failed jobs
+	DataflowFrozen   DataflowState = "frozen"   // done or dropped, and some worker has not said that it will never run any of it
+	DataflowDropped  DataflowState = "dropped"  // ended before it was done, because somebody asked for it
 )
 
 // Status is where a run stands.
@@ -35,6 +37,12 @@ type Status struct {
 	Run      string       `json:"run"`
 	State    RunState     `json:"state"`
 	Tasks    []TaskStatus `json:"tasks"` // file order
+
+	// Of an engine that runs: the scheduling frontier, as the least permissions that
+	// some worker has, the workers, and what was dropped and is pinned by one.
+	Frontier []string         `json:"frontier,omitempty"`
+	Workers  []WorkerStatus   `json:"workers,omitempty"`
+	Frozen   []FrozenDataflow `json:"frozen,omitempty"` // by id
 }
 
 // TaskStatus is where a task stands. Counts are of jobs; a family that waits

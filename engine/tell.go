@@ -28,7 +28,7 @@ func (l *loop) tell(now time.Time, all bool) {
 			continue
 		}
 		c := l.table.Counts(n)
-		state := dataflowState(c, f.jobs)
+		state := f.state(c)
 		if !due && state == f.said {
 			continue
 		}

@@ -40,6 +40,8 @@ const (
 	opDropDataflow
 	opHistory
 	opReset
+	opCommand
+	opDropCommands
 )
 
 type op struct {
@@ -144,6 +146,10 @@ func (p *op) apply(tx *bolt.Tx) error {
 		return putHistory(tx, p.body)
 	case opReset:
 		return reset(tx)
+	case opCommand:
+		return putCommand(tx, p)
+	case opDropCommands:
+		return dropCommands(tx)
 	}
 	return fmt.Errorf("change of no kind (%d): this is a bug", p.kind)
 }
@@ -245,7 +251,7 @@ func putHistory(tx *bolt.Tx, body []byte) error {
 	return nil
 }
 
-// reset deletes all dataflows and the footprint.
+// reset deletes all dataflows, the commands and the footprint.
 func reset(tx *bolt.Tx) error {
 	var names [][]byte
 	err := tx.ForEach(func(name []byte, _ *bolt.Bucket) error {
@@ -257,7 +263,7 @@ func reset(tx *bolt.Tx) error {
 	for _, name := range names {
 		err = errors.Join(err, dropBucket(tx, name))
 	}
-	err = errors.Join(err, dropBucket(tx, []byte(dataflowsBucket)))
+	err = errors.Join(err, dropBucket(tx, []byte(dataflowsBucket)), dropBucket(tx, []byte(commandsBucket)))
 	if err == nil {
 		_, err = createBucket(tx, []byte(dataflowsBucket))
 	}

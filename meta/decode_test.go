@@ -13,6 +13,7 @@ func FuzzMetaDecode(f *testing.F) {
 	d := Dataflow{ID: 7, Task: "t", Dims: []string{"i", "j"}, Topo: 3}
 	f.Add(appendFootprint(nil, &p))
 	f.Add(appendDataflow(nil, &d))
+	f.Add(appendCommand(nil, &Command{Kind: CommandCompact, Dataflow: 7, Outcome: 3, Text: "t"}))
 	f.Add(appendShare(nil, 1, 1<<60))
 	f.Add(appendRun(nil, "run", []byte("data")))
 	f.Fuzz(func(t *testing.T, body []byte) {
@@ -24,6 +25,11 @@ func FuzzMetaDecode(f *testing.F) {
 		if d, ok := decodeDataflow(body); ok {
 			if again, ok := decodeDataflow(appendDataflow(nil, &d)); !ok || !reflect.DeepEqual(again, d) {
 				t.Errorf("dataflow %+v became %+v", d, again)
+			}
+		}
+		if c, ok := decodeCommand(9, body); ok {
+			if again, ok := decodeCommand(9, appendCommand(nil, &c)); !ok || again != c {
+				t.Errorf("command %+v became %+v", c, again)
 			}
 		}
 		if a, b, ok := decodePair(body); ok {

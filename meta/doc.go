@@ -10,6 +10,8 @@
 //	state      format, footprint, applied, buckets (their number)
 //	dataflows  id -> dataflow; the bucket's sequence counts them
 //	history    rising number -> run id, data
+//	commands   index -> lifecycle command, of the run that wrote last; the
+//	           bucket's sequence counts them
 //	d<id>      all that belongs to a dataflow, so that it goes in one piece;
 //	           the bucket's sequence counts the keys:
 //	           't', prefix, page -> page of tickets

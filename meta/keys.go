@@ -10,6 +10,7 @@ const (
 	stateBucket     = "state"
 	dataflowsBucket = "dataflows"
 	historyBucket   = "history"
+	commandsBucket  = "commands"
 
 	formatKey    = "format"
 	footprintKey = "footprint"

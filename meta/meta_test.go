@@ -81,12 +81,13 @@ type model struct {
 	footprint *meta.Footprint
 	applied   uint64
 	dataflows map[uint64]meta.Dataflow
+	commands  map[uint64]meta.Command
 	values    map[uint64]map[string]string
 	history   []string
 }
 
 func newModel() *model {
-	return &model{dataflows: map[uint64]meta.Dataflow{}, values: map[uint64]map[string]string{}}
+	return &model{dataflows: map[uint64]meta.Dataflow{}, commands: map[uint64]meta.Command{}, values: map[uint64]map[string]string{}}
 }
 
 func (m *model) put(id uint64, key, value string) {
@@ -121,6 +122,17 @@ func (m *model) compare(r *meta.Reader) error {
 	}
 	if !reflect.DeepEqual(list, want) {
 		return fmt.Errorf("dataflows %+v, want %+v", list, want)
+	}
+	commands, err := r.Commands()
+	if err != nil {
+		return err
+	}
+	var wantCommands []meta.Command
+	for _, index := range slices.Sorted(maps.Keys(m.commands)) {
+		wantCommands = append(wantCommands, m.commands[index])
+	}
+	if !reflect.DeepEqual(commands, wantCommands) {
+		return fmt.Errorf("commands %+v, want %+v", commands, wantCommands)
 	}
 	for id := range uint64(5) {
 		got, err := values(r, id)
@@ -174,7 +186,7 @@ func change(t *rapid.T, b *meta.Batch, m *model) {
 	c := drawCoord(t)
 	n := rapid.Uint32Range(0, 3).Draw(t, "n")
 	text := rapid.SampledFrom([]string{"", "a", "some data"}).Draw(t, "data")
-	switch rapid.IntRange(0, 13).Draw(t, "change") {
+	switch rapid.IntRange(0, 16).Draw(t, "change") {
 	case 0:
 		p := meta.Footprint{Format: 1, RunID: text, State: "running", Asked: []byte("{}"), Source: []byte("x"), Summary: []byte("[]"), Started: time.Unix(5, 6).UTC()}
 		b.PutFootprint(p)
@@ -196,8 +208,15 @@ func change(t *rapid.T, b *meta.Batch, m *model) {
 	case 6:
 		if n == 0 {
 			b.Reset()
-			*m = model{dataflows: map[uint64]meta.Dataflow{}, values: map[uint64]map[string]string{}, history: m.history}
+			*m = model{dataflows: map[uint64]meta.Dataflow{}, commands: map[uint64]meta.Command{}, values: map[uint64]map[string]string{}, history: m.history}
 		}
+	case 14, 15:
+		cmd := meta.Command{Index: id, Kind: meta.CommandCreate, Dataflow: uint64(n), Outcome: uint8(n), Text: text}
+		b.PutCommand(cmd)
+		m.commands[id] = cmd
+	case 16:
+		b.DropCommands()
+		clear(m.commands)
 	case 7, 8:
 		b.PutResolutions(id, c, n, []byte(text))
 		m.put(id, fmt.Sprint("r", c.Indices(), n), text)
@@ -299,12 +318,16 @@ func filled(t *testing.T) (dir string, before, after *model) {
 		}
 		b.PutHistory("run", []byte("data"))
 		m.history = append(m.history, "run:data")
+		cmd := meta.Command{Index: uint64(n), Kind: meta.CommandHello, Text: "session"}
+		b.PutCommand(cmd)
+		m.commands[cmd.Index] = cmd
 		s.Submit(b)
 		flush(t, t.Context(), s)
 	}
 	before, after = newModel(), newModel()
 	fill(before, 1)
 	after.history = slices.Clone(before.history)
+	after.commands = maps.Clone(before.commands)
 	fill(after, 2)
 	shut(t, s, dir)
 	return dir, before, after

@@ -23,12 +23,15 @@ func (r *Reader) Verify() error {
 	if _, err := r.Dataflows(); err != nil {
 		return err
 	}
+	if _, err := r.Commands(); err != nil {
+		return err
+	}
 	return r.tx.ForEach(func(name []byte, b *bolt.Bucket) error {
 		if len(name) == 9 && name[0] == dataflowPrefix {
 			if err := r.verifyDataflow(binary.BigEndian.Uint64(name[1:])); err != nil {
 				return err
 			}
-		} else if s := string(name); s != stateBucket && s != dataflowsBucket && s != historyBucket {
+		} else if s := string(name); s != stateBucket && s != dataflowsBucket && s != historyBucket && s != commandsBucket {
 			return &Damage{Detail: fmt.Sprintf("there is a bucket of no known kind (%x)", name)}
 		}
 		return verifyOrder(name, b)

@@ -48,7 +48,7 @@ func TestArrange(t *testing.T) {
 		{"run -kj", "", "-j needs a value"},
 		{"run --until", "", "--until needs a value"},
 		{"get -p x=1", "", "get has no flag -p"},
-		{"run --workers=2", "", "--workers of run is not there yet"},
+		{"run --watch", "", "--watch of run is not there yet"},
 		{"serve", "", "the command serve is not there yet"},
 		{"clean --all", "clean --all --", ""},
 	}

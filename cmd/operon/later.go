@@ -11,8 +11,7 @@ var laterCommands = map[string]string{
 // laterFlags are not to be changed.
 var laterFlags = map[string]map[string]string{
 	"run": {
-		"workers": "-j sets how many jobs run at once",
-		"watch":   "",
+		"watch": "",
 	},
 }
 

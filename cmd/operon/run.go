@@ -31,6 +31,7 @@ func (a *app) runCommand() *cli.Command {
 			&cli.StringSliceFlag{Name: "p", Usage: "set a param: `NAME=VALUE`; may be repeated"},
 			&cli.StringFlag{Name: "params", Usage: "read params from a YAML or JSON `FILE`"},
 			&cli.IntFlag{Name: "j", Aliases: []string{"jobs"}, Usage: "run `N` jobs at once over all tasks", DefaultText: "number of CPUs"},
+			&cli.IntFlag{Name: "workers", Usage: "share the jobs among `N` workers; results do not depend on it", DefaultText: "1"},
 			&cli.BoolFlag{Name: "keep-going", Aliases: []string{"k"}, Usage: "when a job fails, go on with what does not need it"},
 			&cli.Int64Flag{Name: "max-failures", Usage: "go on as --keep-going does until `N` jobs have failed, holes too", DefaultText: "any number"},
 			&cli.BoolFlag{Name: "retry-holes", Usage: "try the jobs again that are holes, and what rests on them"},
@@ -134,6 +135,9 @@ func (a *app) job(c *cli.Context) (*job, error) {
 	return j, nil
 }
 
+// maxWorkers is how many workers there may be: each has slots of its own.
+const maxWorkers = 256
+
 func runOptions(c *cli.Context, file string) (engine.Options, error) {
 	o := engine.Options{
 		Dir: filepath.Dir(file), State: c.String("state"), Jobs: c.Int("j"),
@@ -150,6 +154,9 @@ func runOptions(c *cli.Context, file string) (engine.Options, error) {
 	}
 	if c.IsSet("j") && o.Jobs < 1 {
 		return o, usagef("-j is a number of jobs from 1, not %d", o.Jobs)
+	}
+	if o.Workers = c.Int("workers"); c.IsSet("workers") && (o.Workers < 1 || o.Workers > maxWorkers) {
+		return o, usagef("--workers is a number of workers from 1 to %d, not %d", maxWorkers, o.Workers)
 	}
 	var err error
 	if o.MaxOutput, err = size(c.String("max-output")); err != nil {

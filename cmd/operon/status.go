@@ -144,5 +144,35 @@ func formatStatus(w io.Writer, s *engine.Status, asJSON bool, facts term.Facts) 
 		fmt.Fprintf(table, "%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t  %s (%s)\n",
 			t.Waiting, t.Queued, t.Running, t.Done, t.Reused, t.Failed, t.Blocked, t.Holes, t.Task, state)
 	}
-	return table.Flush()
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	return formatFrozen(w, s)
+}
+
+// formatFrozen says what is kept from going, and by which worker; and which
+// workers do not answer.
+func formatFrozen(w io.Writer, s *engine.Status) error {
+	for _, f := range s.Frozen {
+		var by []string
+		for _, worker := range f.Pins {
+			by = append(by, fmt.Sprintf("worker %d", worker))
+		}
+		text := fmt.Sprintf("frozen for %.1f s: %s (dataflow %d, %s)", f.For, f.Task, f.Dataflow, f.Outcome)
+		if len(by) > 0 {
+			text += ", pinned by " + strings.Join(by, ", ")
+		}
+		if _, err := fmt.Fprintln(w, text); err != nil {
+			return err
+		}
+	}
+	for _, h := range s.Workers {
+		if !h.Stalled {
+			continue
+		}
+		if _, err := fmt.Fprintf(w, "worker %d has taken no command for %.1f s: it gets no more jobs\n", h.Worker, h.Behind); err != nil {
+			return err
+		}
+	}
+	return nil
 }

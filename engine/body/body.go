@@ -55,6 +55,14 @@ type BatchRunner interface {
 	Close(ctx context.Context)
 }
 
+// Sharer is a runner that keeps something of its own, such as processes, and can
+// be shared by workers that do not share that.
+type Sharer interface {
+	Runner
+	// Share is a runner of the same task that keeps nothing yet.
+	Share() Runner
+}
+
 // Batch is who takes what comes of a batch's jobs, on RunBatch's goroutine.
 type Batch interface {
 	// Stopped reports whether no further job may begin.

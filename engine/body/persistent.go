@@ -22,10 +22,18 @@ type persistent struct {
 
 	mu      sync.Mutex
 	idle    []*session
-	logs    []*workerLog // by the number of the process
-	taken   []bool       // which numbers are in use
-	crashes int          // in a row, with no answer in between
-	rested  time.Time    // when the next process may be started
+	crashes int       // in a row, with no answer in between
+	rested  time.Time // when the next process may be started
+
+	numbers *numbers
+}
+
+// numbers are the numbers of a task's processes, which name their logs, over all
+// runners that share the task.
+type numbers struct {
+	mu    sync.Mutex
+	logs  []*workerLog
+	taken []bool // which are in use
 }
 
 // The wait before a process is started again that died without an answer.
@@ -42,7 +50,12 @@ func newPersistent(c *common) (*persistent, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &persistent{common: c, env: env, workdir: resolve(c.cfg.Dir, c.task.Workdir)}, nil
+	return &persistent{common: c, env: env, workdir: resolve(c.cfg.Dir, c.task.Workdir), numbers: &numbers{}}, nil
+}
+
+// Share implements Sharer.
+func (p *persistent) Share() Runner {
+	return &persistent{common: p.common, env: p.env, workdir: p.workdir, numbers: p.numbers}
 }
 
 // Run implements Runner.
@@ -169,11 +182,11 @@ func (p *persistent) start(slot *Slot, job *Job) (*session, *Failure) {
 		return nil, p.discard(dir, f)
 	}
 	s := &session{env: job.Env, dir: dir}
-	s.number, s.log = p.number(filepath.Dir(job.Log))
+	s.number, s.log = p.numbers.take(filepath.Dir(job.Log), p.logLimit)
 	errs := p.secrets.writer(overheard{s.log, p.tell})
 	s.errs = errs
 	if s.Server, err = slot.proc.Serve(prog, errs); err != nil {
-		p.free(s.number)
+		p.numbers.free(s.number)
 		if start, ok := errors.AsType[*proc.StartError](err); ok {
 			return nil, p.discard(dir, explainStart(start.Errno, prog.Path, prog.Dir))
 		}
@@ -253,24 +266,35 @@ func (e *environ) ofProcess(c *common, job *Job, tempDir string) ([]string, erro
 	return env, nil
 }
 
-// number takes the lowest free number, with the log that goes with it.
-func (p *persistent) number(logs string) (int, *workerLog) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	n := slices.Index(p.taken, false)
-	if n < 0 {
-		n = len(p.taken)
-		p.taken = append(p.taken, false)
-		p.logs = append(p.logs, &workerLog{path: filepath.Join(logs, "worker-"+strconv.Itoa(n)+".log"), limit: p.logLimit})
+// take takes the lowest free number, with the log that goes with it.
+func (n *numbers) take(logs string, limit int64) (int, *workerLog) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	at := slices.Index(n.taken, false)
+	if at < 0 {
+		at = len(n.taken)
+		n.taken = append(n.taken, false)
+		n.logs = append(n.logs, &workerLog{path: filepath.Join(logs, "worker-"+strconv.Itoa(at)+".log"), limit: limit})
 	}
-	p.taken[n] = true
-	return n, p.logs[n]
+	n.taken[at] = true
+	return at, n.logs[at]
 }
 
-func (p *persistent) free(number int) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.taken[number] = false
+func (n *numbers) free(number int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.taken[number] = false
+}
+
+// close closes the logs of numbers that nobody has.
+func (n *numbers) close() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for i, log := range n.logs {
+		if !n.taken[i] {
+			log.close()
+		}
+	}
 }
 
 // put gives a process back. What a large text took is not kept for the next.
@@ -291,14 +315,14 @@ func (p *persistent) end(s *session, grace time.Duration) (*proc.Exit, error) {
 	x, err := s.End(grace)
 	err = errors.Join(err, s.errs.Close())
 	p.removed(proc.RemoveTree(s.dir))
-	p.free(s.number)
+	p.numbers.free(s.number)
 	return x, err
 }
 
 // Close implements BatchRunner.
 func (p *persistent) Close(ctx context.Context) {
 	p.mu.Lock()
-	idle, logs := p.idle, p.logs
+	idle := p.idle
 	p.idle = nil
 	p.mu.Unlock()
 	var ends sync.WaitGroup
@@ -309,7 +333,5 @@ func (p *persistent) Close(ctx context.Context) {
 		})
 	}
 	ends.Wait()
-	for _, log := range logs {
-		log.close()
-	}
+	p.numbers.close()
 }

@@ -322,7 +322,7 @@ func TestWorkerTimeout(t *testing.T) {
 	w := newWorkers(t, task)
 	o := w.batch(t.Context(), "", "")
 	o.wants(t, "timeout: took longer than its timeout of 100ms", "-")
-	if p := w.r.(*persistent); len(p.idle) != 0 || p.taken[0] {
+	if p := w.r.(*persistent); len(p.idle) != 0 || p.numbers.taken[0] {
 		t.Error("the process is still there")
 	}
 }

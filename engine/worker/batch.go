@@ -30,18 +30,18 @@ func (s *slot) batch(cmd RunJobs, runner body.BatchRunner) JobsDone {
 	var jobs []*body.Job
 	err := s.w.cfg.Store.View(func(r *storage.Reader) error {
 		for i, job := range cmd.Jobs {
-			if s.w.stopped() {
+			if s.stopped() {
 				b.pending = append(b.pending, Result{Job: job})
 				continue
 			}
-			in, early := s.w.begin(r, cmd.Dataflow, job)
+			in, early := s.begin(r, s.conf.df, job)
 			if early != nil {
 				b.pending = append(b.pending, *early)
 				continue
 			}
 			b.of, b.keys = append(b.of, i), append(b.keys, in)
 			// The log is named for its folder alone: the process has its own in there.
-			jobs = append(jobs, s.bodyJob(job, in, filepath.Join(cmd.Dataflow.Task.Name, "job.log")))
+			jobs = append(jobs, s.bodyJob(job, in, filepath.Join(s.conf.df.Task.Name, "job.log")))
 		}
 		return nil
 	})
@@ -53,7 +53,7 @@ func (s *slot) batch(cmd RunJobs, runner body.BatchRunner) JobsDone {
 	}
 	b.ran = make([]bool, len(jobs))
 	if len(jobs) > 0 {
-		runner.RunBatch(s.w.ctx, s.body, jobs, b)
+		runner.RunBatch(s.ctx, s.body, jobs, b)
 	}
 	for n, ran := range b.ran {
 		if !ran {
@@ -64,7 +64,7 @@ func (s *slot) batch(cmd RunJobs, runner body.BatchRunner) JobsDone {
 }
 
 // Stopped implements body.Batch.
-func (b *delivery) Stopped() bool { return b.s.w.stopped() }
+func (b *delivery) Stopped() bool { return b.s.stopped() }
 
 // Done implements body.Batch.
 func (b *delivery) Done(n int, res *body.Result, f *body.Failure) {
@@ -74,7 +74,7 @@ func (b *delivery) Done(n int, res *body.Result, f *body.Failure) {
 	if f != nil {
 		result = Result{Job: job, Failure: f, Log: b.s.w.logOf(f)}
 	} else {
-		result = b.s.keep(b.cmd.Dataflow, job, b.keys[n].key, b.keys[n].args, res)
+		result = b.s.keep(b.s.conf.df, job, b.keys[n].key, b.keys[n].args, res)
 	}
 	b.add(n, result)
 	if f != nil || time.Since(b.flushed) > flushAfter {
@@ -83,23 +83,20 @@ func (b *delivery) Done(n int, res *body.Result, f *body.Failure) {
 }
 
 func (b *delivery) add(n int, result Result) {
-	result.Key, result.Claimed = b.keys[n].key, b.cmd.Dataflow.Memo != nil
+	result.Key, result.Claimed = b.keys[n].key, b.s.conf.df.Memo != nil
 	b.pending = append(b.pending, result)
 }
 
 // Idle implements body.Batch: what has ended need not wait for the rest.
 func (b *delivery) Idle() {
 	if len(b.pending) > 0 {
-		b.s.w.responses <- b.done(true)
+		b.s.w.respond(b.done(true))
 	}
 }
 
 // done are the results that are pending, as an answer.
 func (b *delivery) done(more bool) JobsDone {
-	done := JobsDone{Dataflow: b.cmd.Dataflow, Results: b.pending, More: more}
-	if !more {
-		done.GPUs = b.cmd.GPUs
-	}
+	done := JobsDone{Command: b.cmd.Command, Dataflow: b.cmd.Dataflow, Results: b.pending, More: more}
 	b.pending, b.flushed = nil, time.Now()
 	return done
 }
@@ -124,24 +121,6 @@ const SharedLogs = "worker-*.log"
 func IsShared(path string) bool {
 	shared, err := filepath.Match(SharedLogs, filepath.Base(path))
 	return shared && err == nil
-}
-
-// Release ends the processes that a dataflow keeps. None of its jobs may run any
-// more.
-func (w *Worker) Release(d *Dataflow) {
-	if r, ok := d.Runner.(body.BatchRunner); ok {
-		w.releasing.Go(func() { r.Close(w.ctx) })
-	}
-}
-
-// releaseAll ends the processes of all dataflows.
-func (w *Worker) releaseAll() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, d := range w.dataflows {
-		w.Release(d)
-	}
-	w.releasing.Wait()
 }
 
 // storeError says whose output could not be stored.

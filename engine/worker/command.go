@@ -1,54 +1,66 @@
 package worker
 
 import (
-	"operon/engine/body"
-	"operon/spec"
+	"operon/engine/frontier"
 	"operon/spec/coord"
 	"operon/spec/value"
-	"operon/storage"
 )
 
-// Dataflow is one task installed for running. It does not change afterwards.
-type Dataflow struct {
-	ID        uint64
-	Task      *spec.TaskSpec
-	Runner    body.Runner
-	Content   value.Digest // of what a source looks at; zero for other bodies
-	Memo      *Memo        // nil: every job runs
-	Labels    *body.Labels // of the items of its lists, or nil
-	Producers []uint64     // the dataflow that fills each input's entity, declared order
-	Spawners  []uint64     // the dataflow that spawns each dimension, by Dim.Index
-	Locate    Locate       // nil: every record lies where it belongs
-	inputs    []input
+// Command is what the scheduler, the only source of commands, sends a worker.
+//
+// The lifecycle commands go to all workers in one order and form the History:
+// Hello, CreateInstance, UpdateConfiguration, CreateDataflow, Schedule,
+// AllowCompaction and InitializationComplete. RunJobs, CancelJobs, Peek and
+// CancelPeek go to one worker, name a dataflow or a question, and are never kept.
+type Command interface{ command() }
+
+// Hello begins a session, under a name that no other session has. Until
+// InitializationComplete the commands that follow are only gathered; what is
+// installed goes on meanwhile. Another Hello forgets what was gathered.
+type Hello struct{ Session string }
+
+// CreateInstance says what all workers have to agree on. A worker that has one
+// compares: another one is a refusal.
+type CreateInstance struct{ Config InstanceConfig }
+
+// InstanceConfig is what workers have in common.
+type InstanceConfig struct {
+	Format  int // of the state directory
+	Workers int
+	RunID   string
 }
 
-// InProcess reports whether the jobs run in this process.
-func (d *Dataflow) InProcess() bool {
-	switch d.Task.Body.Kind {
-	case spec.BodyJQ, spec.BodySource, spec.BodyFunc:
-		return true
-	}
-	return false
+// UpdateConfiguration gives an installed dataflow another configuration, such as
+// another timeout. Jobs under way end under the old one.
+type UpdateConfiguration struct{ Dataflow *Dataflow }
+
+// CreateDataflow installs a dataflow, suspended. Ids come in ascending order; one
+// that is left out is skipped. Of a dataflow that is installed already, which only
+// a new session names again, it is the configuration.
+type CreateDataflow struct{ Dataflow *Dataflow }
+
+// Schedule lets a dataflow's jobs run.
+type Schedule struct{ ID uint64 }
+
+// AllowCompaction says that nobody needs a dataflow's jobs to run any more, with
+// how it ended: it is frozen. Unless it is completed, jobs under way are cancelled
+// and their results are good for nothing. Of a dataflow that is frozen, or over,
+// it says nothing; of one that is yet to come, that it is to be passed.
+type AllowCompaction struct {
+	ID      uint64
+	Outcome frontier.Outcome
 }
 
-// Batches is how many jobs at once the dataflow's bodies are to be given, where
-// one command takes as many as it can; 0 where it takes one.
-func (d *Dataflow) Batches() int {
-	if _, ok := d.Runner.(body.BatchRunner); ok {
-		return max(1, d.Task.Body.Concurrency)
-	}
-	if d.InProcess() {
-		return 1
-	}
-	return 0
-}
+// InitializationComplete ends what Hello began: what is installed and was not
+// named again is dropped, then what is new is installed.
+type InitializationComplete struct{}
 
 // RunJobs asks for jobs of one dataflow, to be run one after another on one
-// slot.
+// slot. Jobs of a dataflow that is yet to be scheduled wait for that.
 type RunJobs struct {
-	Dataflow *Dataflow
+	Command  uint64 // names it in the answer, and in CancelJobs; no other has it
+	Dataflow uint64
 	Jobs     []Job
-	GPUs     []string // what the command has for itself, for the answer
 }
 
 // Job names one attempt.
@@ -58,34 +70,97 @@ type Job struct {
 	Env     []string // variables for this attempt, the same for all of a command
 }
 
+// CancelJobs ends the jobs of a command, or those of all commands of a dataflow
+// where Command is 0. They are answered as cancelled, or as never begun.
+type CancelJobs struct {
+	Dataflow uint64
+	Command  uint64
+}
+
+// Peek asks for the values of one job as the store has them: exactly one answer
+// comes, unless the session ends before.
+type Peek struct {
+	ID       string // chosen by who asks; no other has it
+	Dataflow uint64
+	At       coord.Coord
+}
+
+// CancelPeek takes a question back. Of one that is answered it says nothing.
+type CancelPeek struct{ ID string }
+
+func (Hello) command()                  {}
+func (CreateInstance) command()         {}
+func (UpdateConfiguration) command()    {}
+func (CreateDataflow) command()         {}
+func (Schedule) command()               {}
+func (AllowCompaction) command()        {}
+func (InitializationComplete) command() {}
+func (RunJobs) command()                {}
+func (CancelJobs) command()             {}
+func (Peek) command()                   {}
+func (CancelPeek) command()             {}
+
+// Lifecycle reports whether a command is part of the history.
+func Lifecycle(c Command) bool {
+	switch c.(type) {
+	case RunJobs, CancelJobs, Peek, CancelPeek:
+		return false
+	}
+	return true
+}
+
+// Response is what a worker says, with who it is.
+type Response struct {
+	Worker      int
+	Incarnation uint64
+	Body        Answer
+}
+
+// Answer is the body of a response.
+type Answer interface{ answer() }
+
 // JobsDone answers a RunJobs: a result a job. The results of one command may come
-// in several answers, in any order.
+// in several answers, in any order; the last one has no More.
 type JobsDone struct {
+	Command  uint64
+	Dataflow uint64
 	More     bool // the command is still running, and further answers come
-	Dataflow *Dataflow
 	Results  []Result
-	GPUs     []string // as in the command
 }
 
-// Result is how one attempt ended. Exactly one of Output, Failure, Err and Waits
-// is set, or none of them if the worker was stopped before the job began.
-type Result struct {
-	Job Job
-	// Key is the job's key if it is claimed in the memo (or, with Waits, waited
-	// for): who takes the result must settle the claim.
-	Key     value.Digest
-	Claimed bool
-	Reused  bool            // Output is that of another job with the same key
-	Waits   bool            // a job with the same key is under way
-	Record  storage.Record  // with Output
-	Output  *storage.Output // what it returned, ready to be committed
-	Failure *body.Failure
-	Log     string // path of the log, relative to the logs folder; "" if there is none
-	// Err is no fault of the job: the store can't be read or written.
-	Err error
+// Frontiers tells what the worker may still schedule: a change of that, to be
+// taken as a whole and once. Index is how many lifecycle commands it has taken.
+type Frontiers struct {
+	Seq    uint64
+	Batch  frontier.ChangeBatch
+	Index  uint64
+	Reason error // why a dataflow that the batch ends has failed, if it has
 }
 
-// NotRun reports whether the job never began.
-func (r *Result) NotRun() bool {
-	return r.Output == nil && r.Failure == nil && r.Err == nil && !r.Waits
+// PeekResponse answers a Peek.
+type PeekResponse struct {
+	Session   string
+	ID        string
+	Values    []value.Value
+	Cancelled bool
+	Err       error
 }
+
+// Status is for people: nothing may depend on it.
+type Status struct {
+	Session   string
+	Discarded uint64 // commands for dataflows that were over
+	Stashed   uint64 // commands for dataflows that were yet to come, all in all
+	// Refused is what is wrong with a command. It was not carried out.
+	Refused error
+}
+
+// Died is the last that is heard of a worker that could not go on. Nothing that
+// it started runs any more.
+type Died struct{ Err error }
+
+func (JobsDone) answer()     {}
+func (Frontiers) answer()    {}
+func (PeekResponse) answer() {}
+func (Status) answer()       {}
+func (Died) answer()         {}

@@ -31,7 +31,10 @@ type level struct {
 	prec    []int  // positions of its precedents in the entity's dimensions
 }
 
-func (d *Dataflow) compile() {
+// compile works out, once, where the inputs come from.
+func (d *Dataflow) compile() { d.once.Do(d.compileInputs) }
+
+func (d *Dataflow) compileInputs() {
 	here := map[*spec.Dim]int{}
 	for i, x := range d.Task.Context {
 		here[x] = i
@@ -78,9 +81,19 @@ type inputs struct {
 
 // assembler brings jobs their inputs.
 type assembler struct {
-	slices *slices
+	slices *sliceCache
 	trust  *trust // nil: files are not looked at
 }
+
+// Caches are what the workers of one engine remember together: slices that many
+// jobs take, and which stored files were found to be whole.
+type Caches struct{ assembler }
+
+// NewCaches makes empty ones.
+func NewCaches() *Caches { return &Caches{assembler{slices: newSlices(), trust: newTrust()}} }
+
+// Drop forgets what was kept for a dataflow.
+func (c *Caches) Drop(dataflow uint64) { c.slices.drop(dataflow) }
 
 // assemble brings together the arguments of the job at c.
 func (w assembler) assemble(r *storage.Reader, d *Dataflow, c coord.Coord) (out inputs, err error) {

@@ -11,9 +11,7 @@ import (
 // hole that stands for a list has no values. It stops with fn's error; those of
 // the store are of Keys.Key. d.Runner is not needed.
 func (d *Dataflow) Upstream(r *storage.Reader, c coord.Coord, n int, fn func(from, to coord.Coord) error) error {
-	if d.inputs == nil {
-		d.compile()
-	}
+	d.compile()
 	in := &d.inputs[n]
 	if len(in.slice) == 0 {
 		at := c.Project(in.from)
@@ -38,8 +36,6 @@ func (d *Dataflow) Upstream(r *storage.Reader, c coord.Coord, n int, fn func(fro
 // Pins is the part of a job's coordinate that input n depends on: jobs that agree
 // on it take the same.
 func (d *Dataflow) Pins(c coord.Coord, n int) coord.Coord {
-	if d.inputs == nil {
-		d.compile()
-	}
+	d.compile()
 	return c.Project(d.inputs[n].pins)
 }

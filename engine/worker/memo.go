@@ -2,6 +2,7 @@ package worker
 
 import (
 	"errors"
+	"maps"
 	"sync"
 
 	"operon/spec/coord"
@@ -19,7 +20,7 @@ type Memo struct {
 	mu      sync.Mutex
 	earlier []uint64 // dataflows whose records are still to be read
 	places  map[memoKey]place
-	claimed map[memoKey]struct{}
+	claimed map[memoKey]uint64 // by which command
 }
 
 // memoKey is the front of a job key: 128 bits tell any jobs apart.
@@ -34,7 +35,7 @@ type place struct {
 // NewMemo makes the memo of a dataflow; earlier are the dataflows whose records
 // it may take results from.
 func NewMemo(earlier []uint64) *Memo {
-	return &Memo{earlier: earlier, places: map[memoKey]place{}, claimed: map[memoKey]struct{}{}}
+	return &Memo{earlier: earlier, places: map[memoKey]place{}, claimed: map[memoKey]uint64{}}
 }
 
 // Done says that the job with the key has a record that readers see.
@@ -53,6 +54,13 @@ func (m *Memo) Release(key value.Digest) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.claimed, memoKey(key[:16]))
+}
+
+// Abandon gives up what a command claimed that nobody will answer.
+func (m *Memo) Abandon(command uint64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	maps.DeleteFunc(m.claimed, func(_ memoKey, by uint64) bool { return by == command })
 }
 
 // Claimed reports whether a job with the key is under way.
@@ -83,7 +91,7 @@ func (m *Memo) Lookup(r *storage.Reader, key value.Digest) (dataflow uint64, job
 
 // claim finds the result of a key, or claims it; wait says that somebody else
 // has claimed it.
-func (m *Memo) claim(r *storage.Reader, key value.Digest) (p place, found, wait bool, err error) {
+func (m *Memo) claim(r *storage.Reader, key value.Digest, command uint64) (p place, found, wait bool, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err := m.load(r); err != nil {
@@ -94,19 +102,19 @@ func (m *Memo) claim(r *storage.Reader, key value.Digest) (p place, found, wait 
 		return p, true, false, nil
 	}
 	if _, wait = m.claimed[k]; !wait && m.claimed != nil {
-		m.claimed[k] = struct{}{}
+		m.claimed[k] = command
 	}
 	return p, false, wait, nil
 }
 
 // lost claims a key whose result turned out to be gone.
-func (m *Memo) lost(key value.Digest) {
+func (m *Memo) lost(key value.Digest, command uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	k := memoKey(key[:16])
 	delete(m.places, k)
 	if m.claimed != nil {
-		m.claimed[k] = struct{}{}
+		m.claimed[k] = command
 	}
 }
 
@@ -141,7 +149,7 @@ func (m *Memo) load(r *storage.Reader) error {
 
 // reuse is the result of another job with the same key, put at this one's
 // coordinate; ok is false if it is gone, and then the key is claimed.
-func (m *Memo) reuse(r *storage.Reader, p place, job Job, key value.Digest) (res Result, ok bool, err error) {
+func (m *Memo) reuse(r *storage.Reader, p place, job Job, key value.Digest, command uint64) (res Result, ok bool, err error) {
 	rec, found, err := r.Record(p.dataflow, p.job)
 	if err == nil && !found {
 		err = storage.ErrNoRecord
@@ -152,7 +160,7 @@ func (m *Memo) reuse(r *storage.Reader, p place, job Job, key value.Digest) (res
 	}
 	var damage *storage.Damage
 	if errors.As(err, &damage) || errors.Is(err, storage.ErrNoRecord) || errors.Is(err, storage.ErrReleased) {
-		m.lost(key)
+		m.lost(key, command)
 		return res, false, nil
 	}
 	if err != nil {

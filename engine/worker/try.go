@@ -27,9 +27,7 @@ func (e *HoleError) Error() string {
 // is a hole, or has one that its input does not want as null, is a *HoleError;
 // what else can't be read a *storage.Damage.
 func (k *Keys) Arguments(r *storage.Reader, d *Dataflow, c coord.Coord) ([]body.Arg, error) {
-	if d.inputs == nil {
-		d.compile()
-	}
+	d.compile()
 	in, err := k.assemble(r, d, c)
 	if err != nil {
 		return nil, err

@@ -39,9 +39,7 @@ func (v *Verifier) Inputs(r *storage.Reader, d *Dataflow, c coord.Coord) ([]valu
 }
 
 func (v *Verifier) inputs(digests []value.Digest, r *storage.Reader, d *Dataflow, c coord.Coord) ([]value.Digest, error) {
-	if d.inputs == nil {
-		d.compile()
-	}
+	d.compile()
 	for n := range d.inputs {
 		digest, err := v.input(r, d, n, c)
 		if err != nil {

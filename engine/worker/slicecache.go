@@ -17,9 +17,9 @@ type sliceKey struct {
 // sliceBytes bounds the slices that are kept for the jobs to come.
 const sliceBytes = 32 << 20
 
-// slices are the slices in use lately, so that one is read and digested once a
+// sliceCache are the slices in use lately, so that one is read and digested once a
 // free coordinate and not once a job. The most recent one is always kept.
-type slices struct {
+type sliceCache struct {
 	mu     sync.Mutex
 	recent *list.List // of *sliceEntry, most recent first
 	byKey  map[sliceKey]*list.Element
@@ -34,18 +34,18 @@ type sliceEntry struct {
 	size  int
 }
 
-func newSlices() *slices {
-	return &slices{recent: list.New(), byKey: map[sliceKey]*list.Element{}}
+func newSlices() *sliceCache {
+	return &sliceCache{recent: list.New(), byKey: map[sliceKey]*list.Element{}}
 }
 
-func (s *slices) get(key sliceKey, read func() (assembled, error)) (assembled, error) {
+func (s *sliceCache) get(key sliceKey, read func() (assembled, error)) (assembled, error) {
 	e := s.entry(key)
 	e.once.Do(func() { e.value, e.err = read() })
 	s.settle(e)
 	return e.value, e.err
 }
 
-func (s *slices) entry(key sliceKey) *sliceEntry {
+func (s *sliceCache) entry(key sliceKey) *sliceEntry {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if el, ok := s.byKey[key]; ok {
@@ -59,7 +59,7 @@ func (s *slices) entry(key sliceKey) *sliceEntry {
 
 // settle counts what e holds, and lets go of the oldest beyond the bound. One
 // that could not be read is not kept.
-func (s *slices) settle(e *sliceEntry) {
+func (s *sliceCache) settle(e *sliceEntry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	el, held := s.byKey[e.key]
@@ -67,18 +67,31 @@ func (s *slices) settle(e *sliceEntry) {
 		return
 	}
 	if e.err != nil {
-		s.drop(el)
+		s.remove(el)
 		return
 	}
 	s.bytes += e.value.size - e.size
 	e.size = e.value.size
 	for s.bytes > sliceBytes && s.recent.Len() > 1 {
-		s.drop(s.recent.Back())
+		s.remove(s.recent.Back())
 	}
 }
 
-func (s *slices) drop(el *list.Element) {
+func (s *sliceCache) remove(el *list.Element) {
 	e := s.recent.Remove(el).(*sliceEntry)
 	delete(s.byKey, e.key)
 	s.bytes -= e.size
+}
+
+// drop lets go of a dataflow's slices: nobody will ask for them any more.
+func (s *sliceCache) drop(dataflow uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for el := s.recent.Front(); el != nil; {
+		next := el.Next()
+		if el.Value.(*sliceEntry).key.dataflow == dataflow {
+			s.remove(el)
+		}
+		el = next
+	}
 }

@@ -1,0 +1,284 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"operon/engine/body"
+	"operon/engine/frontier"
+	"operon/engine/ticket"
+	"operon/engine/worker"
+	"operon/meta"
+	"operon/spec/coord"
+)
+
+// lifetime is where a dataflow is on its way from its installation to its end:
+// installed, scheduled, frozen, over. None of these is ever undone.
+type lifetime struct {
+	installed bool
+	scheduled bool
+	frozen    bool // it was dropped or is done: no worker begins anything of it
+	over      bool // no worker can schedule it any more; what it shared is gone
+	outcome   frontier.Outcome
+	since     time.Time           // when it was frozen
+	after     uint64              // the dataflow that it replaces, and that has to be over first; 0: none
+	deaths    map[coord.Coord]int // of workers, by the job that they were at
+}
+
+// completed reports whether the dataflow is over and did all of its share: only
+// then may others take it for done.
+func (t *lifetime) completed() bool { return t.over && t.outcome == frontier.Completed }
+
+// state is the dataflow's state as a person is told it.
+func (f *flow) state(c ticket.Counts) DataflowState {
+	switch {
+	case f.frozen && !f.over:
+		return DataflowFrozen
+	case f.over && f.outcome != frontier.Completed:
+		return DataflowDropped
+	}
+	return dataflowState(c, f.jobs)
+}
+
+// lastState is the state that is noted when the run ends. What a worker still
+// pinned is no more once the workers are gone.
+func (f *flow) lastState(c ticket.Counts) DataflowState {
+	if f.frozen && f.outcome != frontier.Completed {
+		return DataflowDropped
+	}
+	return dataflowState(c, 0)
+}
+
+// hear takes in what a worker says.
+func (l *loop) hear(r worker.Response) {
+	h := l.crew.from(r)
+	switch a := r.Body.(type) {
+	case worker.JobsDone:
+		l.apply(a)
+	case worker.Frontiers:
+		if h != nil {
+			l.learn(h, a)
+		}
+	case worker.Status:
+		if h != nil {
+			h.said = a
+		}
+		if a.Refused != nil {
+			l.fault(fmt.Errorf("this is a bug: worker %d refused a command: %w", r.Worker, a.Refused))
+		}
+	case worker.Died:
+		if h != nil {
+			l.bury(h, a.Err)
+		}
+	}
+}
+
+// learn takes in what a worker may still schedule, and lets go of what nobody may
+// any more: consumers before what they consume.
+func (l *loop) learn(h *hand, a worker.Frontiers) {
+	if err := l.crew.learn(h, a); err != nil {
+		l.fault(fmt.Errorf("this is a bug: %w", err))
+		return
+	}
+	if a.Reason != nil {
+		l.fault(a.Reason)
+	}
+	l.letGo()
+}
+
+func (l *loop) letGo() {
+	var flows []*flow
+	for _, id := range l.crew.view.Released() {
+		l.crew.history.Over(id)
+		if f := l.frozen[id]; f != nil {
+			flows = append(flows, f)
+		}
+	}
+	slices.SortFunc(flows, func(a, b *flow) int { return b.rank - a.rank })
+	for _, f := range flows {
+		l.end(f)
+	}
+}
+
+// schedule lets a dataflow's jobs run, once what it replaces is over: no two
+// writers, ever.
+func (l *loop) schedule(f *flow) {
+	if !f.installed || f.scheduled || f.frozen || !f.wanted || f.after != 0 {
+		return
+	}
+	f.scheduled = true
+	l.crew.broadcast(worker.Schedule{ID: f.id})
+}
+
+// conclude freezes a dataflow that is done. It is so if all its jobs are and
+// everything it takes is over and completed: an upstream that was dropped, or
+// that some worker may still run, says nothing about what it would have made.
+func (l *loop) conclude(f *flow) {
+	if !f.installed || f.frozen || f.running > 0 || !l.table.Counts(f.task.Index).Complete() {
+		return
+	}
+	for _, up := range f.task.Upstream() {
+		if !l.flows[up.Index].completed() {
+			return
+		}
+	}
+	l.freeze(f, frontier.Completed)
+}
+
+// freeze drops a dataflow: every worker ends what it runs of it, if anything,
+// frees what it has for it alone, and says so.
+func (l *loop) freeze(f *flow, o frontier.Outcome) {
+	f.frozen, f.since, f.outcome, f.changed = true, time.Now(), o, true
+	f.empty()
+	if n := slices.Index(l.active, f); n >= 0 {
+		l.active = slices.Delete(l.active, n, n+1)
+	}
+	l.timers.forget(f)
+	l.frozen[f.id] = f
+	l.crew.broadcast(worker.AllowCompaction{ID: f.id, Outcome: o})
+}
+
+// end frees what workers shared of a dataflow that none can schedule any more.
+// It comes once for each.
+func (l *loop) end(f *flow) {
+	delete(l.frozen, f.id)
+	f.over, f.changed = true, true
+	f.outcome, _ = l.crew.view.Outcome(f.id)
+	l.crew.view.Forget(f.id)
+	l.caches.Drop(f.id)
+	if f.df.Memo != nil {
+		f.df.Memo.Drop()
+	}
+	f.attempts, f.parked, f.deaths = nil, nil, nil
+	if l.flows[f.task.Index] != f {
+		l.retire(f)
+		return
+	}
+	if f.outcome == frontier.Completed {
+		l.release(f.task)
+		for _, c := range l.takers[f.task.Index] {
+			l.conclude(l.flows[c.Index])
+		}
+	}
+}
+
+// bury goes on without a worker that died: its dataflows pass to one that takes
+// its place, and what it was at is run again.
+func (l *loop) bury(h *hand, why error) {
+	l.log.Warn("a worker died", "worker", h.config.Index, "why", why)
+	l.crew.deaths++
+	orders := l.crew.of(h)
+	for _, o := range orders {
+		l.lost(o, why)
+	}
+	switch {
+	case l.halted():
+		return // nothing more is to start
+	case l.crew.deaths > maxDeaths:
+		l.fault(fmt.Errorf("%d workers died, one after another: %w", l.crew.deaths, why))
+	default:
+		if err := l.crew.replace(h); err != nil {
+			l.fault(&MachineError{Doing: "start a worker in the place of one that died", Err: err})
+			return
+		}
+		l.letGo()
+	}
+}
+
+// maxWitnessed is how many workers may die at one job.
+const maxWitnessed = 3
+
+// lost puts the jobs of a command back that nobody will answer any more.
+func (l *loop) lost(o *order, why error) {
+	f := o.flow
+	deaths := l.crew.deaths
+	done := worker.JobsDone{Command: o.cmd.Command, Dataflow: f.id}
+	for _, job := range o.cmd.Jobs {
+		if _, answered := o.answered[job.Coord]; !answered {
+			done.Results = append(done.Results, worker.Result{Job: job})
+		}
+	}
+	l.vacate(o, &done)
+	l.crew.deaths = deaths // this was no answer
+	if f.frozen {
+		return
+	}
+	if f.df.Memo != nil {
+		f.df.Memo.Abandon(o.cmd.Command)
+		for key := range f.parked {
+			if !f.df.Memo.Claimed(key) {
+				l.unpark(f, key)
+			}
+		}
+	}
+	for i := range done.Results {
+		r := &done.Results[i]
+		if f.deaths == nil {
+			f.deaths = map[coord.Coord]int{}
+		}
+		if f.deaths[r.Job.Coord]++; f.deaths[r.Job.Coord] < maxWitnessed {
+			l.putBack(f, r.Job)
+			continue
+		}
+		now := time.Now()
+		r.Failure = &body.Failure{Kind: body.KindInternal, Message: fmt.Sprintf("%d workers died while it ran, the last one of: %v", maxWitnessed, why), Err: why, Usage: body.Usage{Start: now}}
+		l.gaveUp(f, r)
+	}
+}
+
+// has notes which jobs of a command are answered while it goes on.
+func (o *order) has(results []worker.Result) {
+	if o.answered == nil {
+		o.answered = map[coord.Coord]struct{}{}
+	}
+	for i := range results {
+		o.answered[results[i].Job.Coord] = struct{}{}
+	}
+}
+
+// errDropped is what Drop says of tasks that are done.
+var errDropped = errors.New("its jobs are all done")
+
+// drop ends the dataflows of tasks, and of all that hangs on them: what is cut
+// short must never look like what has ended.
+func (l *loop) drop(names []string) error {
+	cut := make([]bool, len(l.flows))
+	for _, name := range names {
+		t := l.p.Task(name)
+		if t == nil {
+			return unknownTask(l.p, name)
+		}
+		if l.table.Counts(t.Index).Complete() {
+			return fmt.Errorf("drop task %s: %w", name, errDropped)
+		}
+		cut[t.Index] = true
+	}
+	for _, t := range l.p.Topo {
+		for _, up := range t.Upstream() {
+			cut[t.Index] = cut[t.Index] || cut[up.Index]
+		}
+	}
+	for n, f := range l.flows {
+		if cut[n] && !f.frozen && !f.over && !l.table.Counts(n).Complete() {
+			l.freeze(f, frontier.Dropped)
+			state := meta.Dataflow{ID: f.id, Task: f.task.Name, Fingerprint: f.task.Fingerprint, Dims: f.task.ContextNames(), Spawn: spawnName(f.task), State: string(DataflowDropped)}
+			l.later = append(l.later, func(m *meta.Batch) { m.PutDataflow(state) })
+		}
+	}
+	return nil
+}
+
+// retire lets go of a dataflow that is no task's any more: its tickets, its logs.
+// Its records and values stay as memo. What replaces it may run now.
+func (l *loop) retire(f *flow) {
+	id := f.id
+	l.later = append(l.later, func(m *meta.Batch) { m.DropDataflow(id) })
+	for _, g := range l.flows {
+		if g.after == id {
+			g.after = 0
+			l.schedule(g)
+		}
+	}
+}

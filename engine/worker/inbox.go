@@ -1,0 +1,70 @@
+package worker
+
+import (
+	"sync"
+	"time"
+)
+
+// inbox holds the commands that a worker has been sent and has not taken. It has
+// no bound of its own: who sends must never wait for a worker that stalls, and
+// looks at how far behind it is.
+type inbox struct {
+	mu     sync.Mutex
+	queue  []arrived
+	closed bool
+	ready  chan struct{} // has a token when there may be something to take
+}
+
+type arrived struct {
+	command Command
+	at      time.Time
+}
+
+func newInbox() *inbox { return &inbox{ready: make(chan struct{}, 1)} }
+
+func (b *inbox) put(c Command) {
+	b.mu.Lock()
+	b.queue = append(b.queue, arrived{c, time.Now()})
+	b.mu.Unlock()
+	b.wake()
+}
+
+func (b *inbox) wake() {
+	select {
+	case b.ready <- struct{}{}:
+	default:
+	}
+}
+
+// close says that nothing more comes.
+func (b *inbox) close() {
+	b.mu.Lock()
+	b.closed = true
+	b.mu.Unlock()
+	b.wake()
+}
+
+// take takes the oldest command; over is set once there is none and none comes.
+func (b *inbox) take() (c Command, ok, over bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.queue) == 0 {
+		return nil, false, b.closed
+	}
+	c = b.queue[0].command
+	b.queue[0] = arrived{}
+	if b.queue = b.queue[1:]; len(b.queue) == 0 {
+		b.queue = nil
+	}
+	return c, true, false
+}
+
+// behind is how long the oldest command has waited.
+func (b *inbox) behind() time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.queue) == 0 {
+		return 0
+	}
+	return time.Since(b.queue[0].at)
+}

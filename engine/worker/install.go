@@ -1,0 +1,270 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"operon/engine/body"
+	"operon/engine/frontier"
+)
+
+// installed is a dataflow as one worker has it.
+type installed struct {
+	id        uint64
+	now       *configured
+	scheduled bool
+	frozen    bool // the loop alone sets it, under mu
+	closing   bool // its processes are being ended
+	outcome   frontier.Outcome
+	ctx       context.Context // of its jobs
+	cancel    context.CancelFunc
+	active    int // commands that were not answered to their end; under mu
+	cancels   map[uint64]context.CancelFunc
+}
+
+// configured is one configuration of it: jobs end under the one they began with.
+type configured struct {
+	df       *Dataflow
+	runner   body.Runner // this worker's own
+	of       *installed
+	active   int  // under mu
+	replaced bool // by another configuration; under mu
+}
+
+// What the loop hears of its own, in the order of everything else.
+type (
+	drained struct{ of *installed }    // frozen, and no command is under way
+	closed  struct{ of *installed }    // frozen, and its processes have ended
+	unused  struct{ conf *configured } // replaced, and no command is under way
+)
+
+func (drained) command() {}
+func (closed) command()  {}
+func (unused) command()  {}
+
+// install takes a dataflow in. It speaks of the id before it builds anything.
+func (w *Worker) install(d *Dataflow) {
+	_, held := w.holds[d.ID]
+	switch {
+	case w.installed[d.ID] != nil:
+		w.refuse("CreateDataflow of %d, which is installed", d.ID)
+		return
+	case held:
+		delete(w.holds, d.ID)
+	case d.ID < w.next:
+		w.refuse("CreateDataflow of %d, and ids below %d have been passed: none is used again", d.ID, w.next)
+		return
+	default:
+		w.pass(d.ID)
+		if _, dropped := w.condemned[d.ID]; dropped {
+			w.pass(d.ID + 1)
+			return
+		}
+		w.unsaid.Merge(frontier.InstallAs(d.ID, d.Task.Fingerprint.String()))
+		w.next = d.ID + 1
+	}
+	in := &installed{id: d.ID, cancels: map[uint64]context.CancelFunc{}}
+	in.ctx, in.cancel = context.WithCancel(w.ctx)
+	w.installed[d.ID] = in
+	w.fault(PointInstall)
+	if err := w.build(in, d); err != nil {
+		w.reason = fmt.Errorf("install dataflow %d of task %s: %w", d.ID, d.Task.Name, err)
+		w.freeze(in, frontier.Failed)
+	}
+}
+
+// pass goes by all ids below next: what is known to be dropped as such, the rest
+// as not placed here.
+func (w *Worker) pass(next uint64) {
+	for id := range w.condemned {
+		if w.next <= id && id < next {
+			w.skip(id)
+			w.unsaid.Merge(frontier.Install(id))
+			w.unsaid.Merge(frontier.Retract(id, frontier.Dropped))
+			w.next = id + 1
+			delete(w.condemned, id)
+			w.unstash(id)
+		}
+	}
+	w.skip(next)
+	for id := range w.stash {
+		if id < w.next && w.installed[id] == nil {
+			if _, held := w.holds[id]; !held {
+				w.unstash(id)
+			}
+		}
+	}
+}
+
+func (w *Worker) skip(next uint64) {
+	if w.next < next {
+		w.unsaid.Update(frontier.Future(w.next), -1)
+		w.unsaid.Update(frontier.Future(next), 1)
+		w.next = next
+	}
+}
+
+// build makes what the dataflow's jobs need here.
+func (w *Worker) build(in *installed, d *Dataflow) error {
+	if d.Runner == nil {
+		return errors.New("it has no body")
+	}
+	d.compile()
+	c := &configured{df: d, runner: d.Runner, of: in}
+	if s, ok := d.Runner.(body.Sharer); ok {
+		c.runner = s.Share()
+	}
+	in.now = c
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.runners[c] = struct{}{}
+	return nil
+}
+
+// reconfigure lets the jobs to come run under another configuration.
+func (w *Worker) reconfigure(d *Dataflow) {
+	in := w.installed[d.ID]
+	switch {
+	case in == nil || in.frozen:
+		w.refuse("a configuration of dataflow %d, which is not running here", d.ID)
+		return
+	case in.now.df == d:
+		return
+	case in.now.df.Task.Fingerprint != d.Task.Fingerprint:
+		w.refuse("a configuration of dataflow %d with the fingerprint %v, and it was installed with %v", d.ID, d.Task.Fingerprint, in.now.df.Task.Fingerprint)
+		return
+	}
+	old := in.now
+	if err := w.build(in, d); err != nil {
+		w.refuse("configure dataflow %d: %w", d.ID, err)
+		return
+	}
+	w.mu.Lock()
+	old.replaced = true
+	idle := old.active == 0
+	w.mu.Unlock()
+	if idle {
+		w.discard(old)
+	}
+}
+
+// schedule lets a dataflow's jobs run.
+func (w *Worker) schedule(id uint64) {
+	in := w.installed[id]
+	if in == nil || in.frozen || in.scheduled {
+		return // it was dropped in the meantime, or it runs
+	}
+	in.scheduled = true
+	waiting := w.stash[id]
+	w.forget(id)
+	for _, c := range waiting {
+		w.enqueue(in, c)
+	}
+}
+
+// allowCompaction freezes a dataflow; one to come will be passed. It is total: of
+// every id exactly one of pass, end and freeze comes true, once.
+func (w *Worker) allowCompaction(c AllowCompaction) {
+	in := w.installed[c.ID]
+	_, held := w.holds[c.ID]
+	switch {
+	case in != nil:
+		w.freeze(in, c.Outcome)
+	case held:
+		delete(w.holds, c.ID)
+		w.unsaid.Merge(frontier.Retract(c.ID, c.Outcome))
+		w.unstash(c.ID)
+	case c.ID >= w.next:
+		w.condemned[c.ID] = struct{}{}
+		w.unstash(c.ID)
+	}
+}
+
+// freeze closes a dataflow's door: nothing of it begins any more, and unless it
+// is completed, what runs is ended.
+func (w *Worker) freeze(in *installed, o frontier.Outcome) {
+	if in.frozen {
+		return
+	}
+	w.mu.Lock()
+	in.frozen, in.outcome = true, o
+	w.mu.Unlock()
+	if o != frontier.Completed {
+		in.cancel()
+	}
+	w.unstash(in.id)
+	var rest []*task
+	for _, t := range w.backlog {
+		if t.conf.of != in {
+			rest = append(rest, t)
+			continue
+		}
+		w.answerUnbegun(t.cmd)
+		w.done(t)
+	}
+	w.backlog = rest
+	w.mu.Lock()
+	idle := in.active == 0
+	w.mu.Unlock()
+	if idle {
+		w.closeDown(in)
+	}
+}
+
+// closeDown ends a frozen dataflow's processes, which may take their grace, and
+// then retracts it, once the last command was answered.
+func (w *Worker) closeDown(in *installed) {
+	if in.closing {
+		return
+	}
+	in.closing = true
+	if in.now == nil {
+		w.retract(in)
+		return
+	}
+	w.mu.Lock()
+	delete(w.runners, in.now)
+	w.mu.Unlock()
+	b, ok := in.now.runner.(body.BatchRunner)
+	if !ok {
+		w.retract(in)
+		return
+	}
+	w.closing.Go(func() {
+		b.Close(w.ctx)
+		w.inbox.put(closed{in})
+	})
+}
+
+// retract says that the dataflow will never run here again.
+func (w *Worker) retract(in *installed) {
+	w.fault(PointRetract)
+	in.cancel()
+	delete(w.installed, in.id)
+	w.unsaid.Merge(frontier.Retract(in.id, in.outcome))
+}
+
+// discard ends the processes of a configuration that was replaced.
+func (w *Worker) discard(c *configured) {
+	w.mu.Lock()
+	delete(w.runners, c)
+	w.mu.Unlock()
+	if b, ok := c.runner.(body.BatchRunner); ok {
+		w.closing.Go(func() { b.Close(w.ctx) })
+	}
+}
+
+// closeRunners ends the processes of all dataflows.
+func (w *Worker) closeRunners() {
+	w.mu.Lock()
+	runners := w.runners
+	w.runners = map[*configured]struct{}{}
+	w.mu.Unlock()
+	for c := range runners {
+		if b, ok := c.runner.(body.BatchRunner); ok {
+			w.closing.Go(func() { b.Close(w.ctx) })
+		}
+	}
+	w.closing.Wait()
+}

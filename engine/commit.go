@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"sync"
+	"time"
 
 	"operon/engine/ticket"
 	"operon/meta"
@@ -18,9 +19,10 @@ type committer struct {
 
 	submitted uint64 // batches, of the loop alone
 	mu        sync.Mutex
-	stored    uint64 // batches whose data is durable
-	durable   uint64 // batches that are durable as a whole
-	applied   uint64 // the last data commit that the metadata has
+	took      time.Duration // until batches were durable, from when they were submitted, all together
+	stored    uint64        // batches whose data is durable
+	durable   uint64        // batches that are durable as a whole
+	applied   uint64        // the last data commit that the metadata has
 	err       error
 	wake      chan struct{} // has a token when stored, durable or err changed
 }
@@ -38,6 +40,7 @@ func (c *committer) submit(d *storage.Batch, m *meta.Batch, urgent bool) uint64 
 	d.Applied = c.applied
 	c.mu.Unlock()
 	d.Urgent, m.Urgent = urgent, urgent
+	since := time.Now()
 	d.Done = func(commit uint64, err error) {
 		if err != nil {
 			c.note(func() { c.fail(err) })
@@ -52,6 +55,7 @@ func (c *committer) submit(d *storage.Batch, m *meta.Batch, urgent bool) uint64 
 					return
 				}
 				c.durable, c.applied = number, commit
+				c.took += time.Since(since)
 			})
 		}
 		c.meta.Submit(m)
@@ -113,7 +117,13 @@ func (l *loop) commit(urgent bool) {
 	if l.puts == 0 && !urgent && len(l.crew.fresh)+len(l.later)+len(changes.Tickets)+len(changes.Shares)+len(changes.Resolutions) == 0 {
 		return
 	}
-	m := &meta.Batch{}
+	l.hand(&meta.Batch{}, changes, urgent)
+}
+
+// commitWith is commit for a batch that has something in it already.
+func (l *loop) commitWith(m *meta.Batch, urgent bool) { l.hand(m, l.table.Changes(), urgent) }
+
+func (l *loop) hand(m *meta.Batch, changes ticket.Changes, urgent bool) {
 	l.write(m, changes)
 	number := l.commits.submit(l.data, m, urgent)
 	l.ahead = append(l.ahead, batchJobs{number, l.puts})

@@ -26,7 +26,7 @@ type crew struct {
 	view      *frontier.View
 	history   worker.History
 	fresh     []worker.Entry // commands that are to be made durable
-	session   string
+	config    worker.InstanceConfig
 	next      uint64 // the first id that was never installed
 	commands  uint64 // RunJobs sent so far
 	orders    map[uint64]*order
@@ -75,7 +75,7 @@ func newCrew(ctx context.Context, n, slots int, next uint64, patience time.Durat
 	each := (slots + n - 1) / n
 	c := &crew{
 		ctx: ctx, responses: make(chan worker.Response, n*each+64), view: frontier.NewViewAt(n, next),
-		session: uuid.NewString(), next: next, orders: map[uint64]*order{}, patience: cmp.Or(patience, defaultPatience),
+		next: next, orders: map[uint64]*order{}, patience: cmp.Or(patience, defaultPatience),
 	}
 	c.hire = func(cfg worker.Config) (*worker.Worker, error) { return hire(ctx, cfg, c.responses) }
 	for i := range n {
@@ -104,11 +104,10 @@ func (c *crew) broadcast(cmd worker.Command) {
 	}
 }
 
-// greet begins a session and ends with what installs the dataflows, in the order
-// of their ids, as gathered by then.
-func (c *crew) greet(config worker.InstanceConfig, flows []*worker.Dataflow) {
-	c.broadcast(worker.Hello{Session: c.session})
-	c.broadcast(worker.CreateInstance{Config: config})
+// greet begins a session, in which the dataflows are wanted, and no others.
+func (c *crew) greet(flows []*worker.Dataflow) {
+	c.broadcast(worker.Hello{Session: uuid.NewString()})
+	c.broadcast(worker.CreateInstance{Config: c.config})
 	slices.SortFunc(flows, func(a, b *worker.Dataflow) int { return cmp.Compare(a.ID, b.ID) })
 	for _, d := range flows {
 		c.broadcast(worker.CreateDataflow{Dataflow: d})

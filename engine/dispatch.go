@@ -123,6 +123,11 @@ func newBucket(n float64, per time.Duration) *bucket {
 	return &bucket{rate: rate, most: max(1, rate*bucketSpan.Seconds())}
 }
 
+// same reports whether two buckets have one rate.
+func (b *bucket) same(c *bucket) bool {
+	return b != nil && c != nil && b.rate == c.rate && b.most == c.most
+}
+
 // fill adds the tokens that have come by now.
 func (b *bucket) fill(now time.Time) {
 	if b.at.IsZero() {

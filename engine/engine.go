@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 
 	"operon/engine/body"
 	"operon/meta"
@@ -17,6 +18,7 @@ import (
 // Engine runs one pipeline in one state directory, which it holds from New to
 // Close.
 type Engine struct {
+	mu      sync.Mutex // of p, o and bodies, which Reconcile changes while Run runs
 	p       *spec.Pipeline
 	o       Options
 	dir     string // the state directory, absolute
@@ -131,6 +133,20 @@ func (e *Engine) foreign(last meta.Footprint) error {
 		return nil
 	}
 	return &ForeignError{Dir: e.dir, Pipeline: last.Pipeline, File: last.File}
+}
+
+// pipeline is the pipeline as it is wanted now.
+func (e *Engine) pipeline() *spec.Pipeline {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.p
+}
+
+// options are what the run is asked for now.
+func (e *Engine) options() Options {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.o
 }
 
 // StateDir is the state directory, absolute.

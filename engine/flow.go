@@ -45,11 +45,21 @@ type flow struct {
 
 func (f *flow) ready() int { return f.queue.size + len(f.again) }
 
+// configure makes the flow that of a task as it is written now.
+func (f *flow) configure(p *spec.Pipeline, t *spec.TaskSpec, df *worker.Dataflow) {
+	f.task, f.df, f.changed = t, df, true
+	f.pool, f.shared, f.needs = t.PoolSize(), sharedPool(p, t), needsOf(t)
+	f.ended, f.saving = false, false
+	if f.queue == nil {
+		f.queue = newQueue(t)
+	}
+}
+
 // limits are what dispatch goes by.
 func (f *flow) limits() limits {
 	l := limits{
 		ready: f.ready(), running: f.running, pool: f.pool, shared: f.shared, needs: f.needs,
-		held: f.paused || !f.scheduled, batch: 1,
+		held: f.paused || !f.wanted || !f.scheduled, batch: 1,
 	}
 	if n := f.df.Batches(); f.df.InProcess() {
 		l.batch = f.pace.batch(1, firstBatch)

@@ -12,6 +12,7 @@ import (
 	"operon/engine/worker"
 	"operon/meta"
 	"operon/spec/coord"
+	"operon/storage"
 )
 
 // lifetime is where a dataflow is on its way from its installation to its end:
@@ -23,6 +24,7 @@ type lifetime struct {
 	over      bool // no worker can schedule it any more; what it shared is gone
 	outcome   frontier.Outcome
 	since     time.Time           // when it was frozen
+	gone      bool                // it is no task's any more
 	after     uint64              // the dataflow that it replaces, and that has to be over first; 0: none
 	deaths    map[coord.Coord]int // of workers, by the job that they were at
 }
@@ -45,7 +47,7 @@ func (f *flow) state(c ticket.Counts) DataflowState {
 // lastState is the state that is noted when the run ends. What a worker still
 // pinned is no more once the workers are gone.
 func (f *flow) lastState(c ticket.Counts) DataflowState {
-	if f.frozen && f.outcome != frontier.Completed {
+	if f.cut() {
 		return DataflowDropped
 	}
 	return dataflowState(c, 0)
@@ -152,7 +154,7 @@ func (l *loop) end(f *flow) {
 		f.df.Memo.Drop()
 	}
 	f.attempts, f.parked, f.deaths = nil, nil, nil
-	if l.flows[f.task.Index] != f {
+	if f.gone {
 		l.retire(f)
 		return
 	}
@@ -260,25 +262,55 @@ func (l *loop) drop(names []string) error {
 			cut[t.Index] = cut[t.Index] || cut[up.Index]
 		}
 	}
+	var ids []uint64
 	for n, f := range l.flows {
 		if cut[n] && !f.frozen && !f.over && !l.table.Counts(n).Complete() {
 			l.freeze(f, frontier.Dropped)
-			state := meta.Dataflow{ID: f.id, Task: f.task.Name, Fingerprint: f.task.Fingerprint, Dims: f.task.ContextNames(), Spawn: spawnName(f.task), State: string(DataflowDropped)}
-			l.later = append(l.later, func(m *meta.Batch) { m.PutDataflow(state) })
+			noted := f.noted(DataflowDropped)
+			l.later = append(l.later, func(m *meta.Batch) { m.PutDataflow(noted) })
+			ids = append(ids, f.id)
 		}
 	}
+	// Nobody runs them again under their ids, whatever becomes of us.
+	a := decodeAsked(l.pl.foot.Asked)
+	a.Dropped = append(a.Dropped, ids...)
+	l.pl.foot.Asked = a.encode()
+	m := &meta.Batch{}
+	footprints(l.pl.foot, l.data, m)
+	l.commitWith(m, true)
 	return nil
 }
 
-// retire lets go of a dataflow that is no task's any more: its tickets, its logs.
-// Its records and values stay as memo. What replaces it may run now.
+// retire lets go of a dataflow that is no task's any more: its tickets, and, once
+// it is certain that it is retired, its logs. Its records and values stay as memo.
+// Then what replaces it may run.
 func (l *loop) retire(f *flow) {
-	id := f.id
+	id, task := f.id, f.task.Name
 	l.later = append(l.later, func(m *meta.Batch) { m.DropDataflow(id) })
-	for _, g := range l.flows {
-		if g.after == id {
-			g.after = 0
-			l.schedule(g)
+	l.commit(true)
+	l.whenDurable(func() {
+		l.pruneLogs(task)
+		for _, g := range l.flows {
+			if g.after == id {
+				g.after = 0
+				l.schedule(g)
+			}
 		}
+	})
+}
+
+// cut reports whether the dataflow was ended before it was done.
+func (f *flow) cut() bool { return (f.frozen || f.over) && f.outcome != frontier.Completed }
+
+// noted is the dataflow as the metadata has it.
+func (f *flow) noted(state DataflowState) meta.Dataflow {
+	return meta.Dataflow{ID: f.id, Task: f.task.Name, Fingerprint: f.task.Fingerprint, Dims: f.task.ContextNames(), Spawn: spawnName(f.task), State: string(state)}
+}
+
+// header is the dataflow as the data has it.
+func (f *flow) header(created time.Time) storage.Header {
+	return storage.Header{
+		ID: f.id, Task: f.task.Name, Entity: f.task.Out.Name, Fingerprint: f.task.Fingerprint,
+		Dims: f.task.ContextNames(), Spawn: spawnName(f.task), State: storage.Current, Created: created,
 	}
 }

@@ -18,6 +18,8 @@ import (
 // ready jobs to free slots; requests are answered once what they were told is
 // durable. When nothing runs and nothing can start, it ends.
 type loop struct {
+	ctx     context.Context // of the run
+	pl      *plan           // what is wanted, and what became of what was there
 	p       *spec.Pipeline
 	log     *slog.Logger
 	events  func(Event)
@@ -45,10 +47,13 @@ type loop struct {
 	frozen map[uint64]*flow    // dropped, and some worker may still schedule them
 	later  []func(*meta.Batch) // what the next commit does to the metadata
 
-	holed  []ticket.Range // jobs that are to become holes
-	labels *labels
-	only   *selection // nil: everything
-	saver  *saver     // nil: no task has anything to save
+	holed    []ticket.Range // jobs that are to become holes
+	deferred []deferred     // what waits for a batch to be durable
+	savers   []*saver       // of earlier versions of what is wanted
+	tally    reconciles
+	labels   *labels
+	only     *selection // nil: everything
+	saver    *saver     // nil: no task has anything to save
 
 	keepGoing   bool
 	maxFailures int64 // 0: any number
@@ -85,6 +90,7 @@ func (l *loop) run(ctx context.Context, requests <-chan request) error {
 		l.save()
 		l.dispatch()
 		l.answer()
+		l.settleDeferred()
 		l.tell(time.Now(), false)
 		l.crew.watch()
 		if l.ended() {

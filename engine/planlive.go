@@ -24,7 +24,8 @@ func (e *Engine) Plan(ctx context.Context, q PlanQuery) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	other, err := prepare(p, Options{Dir: e.o.Dir, State: e.dir, Redo: q.Redo, Environ: e.o.Environ})
+	o := e.options()
+	other, err := prepare(p, Options{Dir: o.Dir, State: e.dir, Redo: q.Redo, Environ: o.Environ})
 	if err != nil {
 		return nil, err
 	}

@@ -129,12 +129,12 @@ func runAgain(p *spec.Pipeline, decisions []decision, names []string, reason str
 			continue
 		}
 		if again[t.Name] {
-			*d = decision{Action: actionReplace, Old: d.Old, Reason: reason}
+			*d = decision{Action: actionReplace, Old: d.Old, Rule: ruleAsked, Reason: reason}
 			continue
 		}
 		for _, up := range t.Upstream() {
 			if decisions[up.Index].Action != actionKeep {
-				*d = decision{Action: actionReplace, Old: d.Old, Reason: "it needs " + up.Name, Cause: up}
+				*d = decision{Action: actionReplace, Old: d.Old, Rule: ruleUpstream, Reason: "it needs " + up.Name, Cause: up}
 				break
 			}
 		}

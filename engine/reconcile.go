@@ -18,6 +18,7 @@ type oldFlow struct {
 	Spawn       string
 	Fields      []spec.Field // of its fingerprint, as far as they were noted
 	Released    bool         // its values were deleted: keep: false
+	Dropped     bool         // it was ended before it was done: its id is never run again
 }
 
 // action is what becomes of a task's dataflow.
@@ -29,11 +30,26 @@ const (
 	actionCreate  action = "create"
 )
 
+// rule names what a dataflow has to satisfy to be kept.
+type rule string
+
+const (
+	ruleShape       rule = "shape"       // the same dimensions
+	ruleFingerprint rule = "fingerprint" // the same body, inputs, params, deps
+	ruleDropped     rule = "dropped"     // nobody ended it before it was done
+	ruleCache       rule = "cache"       // not cache: false in a new run
+	ruleSource      rule = "source"      // the source looks at what it did
+	ruleUpstream    rule = "upstream"    // everything it takes is kept
+	ruleReleased    rule = "released"    // its values are there, or nobody needs them
+	ruleAsked       rule = "asked"       // nobody asked for it to run again
+)
+
 // decision is reconcile's word on one task.
 type decision struct {
 	Action action
+	Rule   rule           // the first one that failed, for replace
 	Old    uint64         // keep and replace: the dataflow that is there
-	Reason string         // the first rule that failed, for replace and create
+	Reason string         // what it found, for a person
 	Cause  *spec.TaskSpec // the upstream task that is the reason, or nil
 }
 
@@ -72,8 +88,8 @@ func decide(t *spec.TaskSpec, f facts, above []decision) decision {
 	if !there {
 		return decision{Action: actionCreate, Reason: "never ran"}
 	}
-	replace := func(reason string) decision {
-		return decision{Action: actionReplace, Old: old.ID, Reason: reason}
+	replace := func(failed rule, reason string) decision {
+		return decision{Action: actionReplace, Rule: failed, Old: old.ID, Reason: reason}
 	}
 	spawn := ""
 	if t.Spawn != nil {
@@ -81,18 +97,20 @@ func decide(t *spec.TaskSpec, f facts, above []decision) decision {
 	}
 	switch {
 	case !slices.Equal(old.Dims, t.ContextNames()) || old.Spawn != spawn:
-		return replace("its dimensions changed")
+		return replace(ruleShape, "its dimensions changed")
 	case old.Fingerprint != t.Fingerprint:
-		return replace(explainFields(old.Fields, t.Fields))
+		return replace(ruleFingerprint, explainFields(old.Fields, t.Fields))
+	case old.Dropped:
+		return replace(ruleDropped, "it was dropped")
 	case f.newRun && !t.Cache:
-		return replace("cache: false runs again in every new run")
+		return replace(ruleCache, "cache: false runs again in every new run")
 	}
 	if same, isSource := f.content[t.Name]; isSource && !same {
-		return replace("its source changed" + sourceName(t))
+		return replace(ruleSource, "its source changed"+sourceName(t))
 	}
 	for _, up := range t.Upstream() {
 		if above[up.Index].Action != actionKeep {
-			return decision{Action: actionReplace, Old: old.ID, Reason: "it needs " + up.Name, Cause: up}
+			return decision{Action: actionReplace, Rule: ruleUpstream, Old: old.ID, Reason: "it needs " + up.Name, Cause: up}
 		}
 	}
 	return decision{Action: actionKeep, Old: old.ID}

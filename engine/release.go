@@ -92,7 +92,7 @@ func recall(p *spec.Pipeline, f facts, decisions []decision) {
 			if reason == "" {
 				continue
 			}
-			decisions[t.Index] = decision{Action: actionReplace, Old: old.ID, Reason: reason}
+			decisions[t.Index] = decision{Action: actionReplace, Old: old.ID, Rule: ruleReleased, Reason: reason}
 			again = true
 		}
 		if again {

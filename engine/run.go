@@ -68,7 +68,7 @@ func (e *Engine) Run(ctx context.Context) (*Summary, error) {
 	e.begin(l, pl, r)
 	runErr := l.run(ctx, e.requests)
 	runErr = errors.Join(runErr, e.finishSaves(ctx, l))
-	s, err := e.finish(ctx, l, pl, started)
+	s, err := e.finish(ctx, l, started)
 	if err == nil && s.State == StateComplete {
 		err = e.trimMemo(ctx)
 	}
@@ -268,7 +268,8 @@ func (e *Engine) startCrew(ctx context.Context, l *loop, pl *plan) error {
 	if err != nil {
 		return &MachineError{Doing: "start the slots", Err: err}
 	}
-	l.crew.greet(worker.InstanceConfig{Format: formatVersion, Workers: workers, RunID: pl.foot.RunID}, flows)
+	l.crew.config = worker.InstanceConfig{Format: formatVersion, Workers: workers, RunID: pl.foot.RunID}
+	l.crew.greet(flows)
 	for _, f := range l.flows {
 		l.schedule(f)
 	}
@@ -293,7 +294,7 @@ func (e *Engine) slots() int {
 // newLoop makes the flows and restores the tickets.
 func (e *Engine) newLoop(ctx context.Context, pl *plan) (*loop, *restored, error) {
 	l := &loop{
-		p: e.p, log: e.log, events: e.o.Events, caches: worker.NewCaches(), takers: consumers(e.p),
+		ctx: ctx, pl: pl, p: e.p, log: e.log, events: e.o.Events, caches: worker.NewCaches(), takers: consumers(e.p),
 		room: room{free: e.slots(), pools: newPools(e.p), left: e.room}, gpus: slices.Clone(e.gpus),
 		keepGoing: e.o.KeepGoing || e.o.MaxFailures > 0, maxFailures: e.o.MaxFailures,
 		commits: newCommitter(e.stores.data, e.stores.meta), runID: pl.foot.RunID, logs: filepath.Join(e.dir, logsDir),
@@ -330,38 +331,45 @@ func (e *Engine) newLoop(ctx context.Context, pl *plan) (*loop, *restored, error
 // install makes the flow of every task.
 func (e *Engine) install(l *loop, pl *plan) error {
 	wanted := e.wanted()
-	spawners := make([]uint64, len(e.p.Dims))
-	for _, d := range e.p.Dims {
-		spawners[d.Index] = pl.ids[d.Spawner.Index]
-	}
 	for _, t := range e.p.Tasks {
-		runner, err := e.runner(t)
+		df, err := e.dataflow(pl, t)
 		if err != nil {
-			return fmt.Errorf("prepare the body of task %s: %w", t.Name, err)
-		}
-		df := &worker.Dataflow{ID: pl.ids[t.Index], Task: t, Runner: runner, Content: pl.content[t.Index], Spawners: spawners}
-		if df.Labels, err = body.NewLabels(t); err != nil {
 			return err
 		}
-		if t.Cache {
-			earlier := pl.memo[t.Fingerprint]
-			if pl.redo[t.Name] {
-				earlier = []uint64{df.ID}
-			}
-			df.Memo = worker.NewMemo(earlier)
-		}
-		for _, in := range t.In {
-			df.Producers = append(df.Producers, pl.ids[in.Entity.Producer.Index])
-		}
-		l.flows = append(l.flows, &flow{
-			task: t, id: df.ID, df: df, wanted: wanted[t.Index], queue: newQueue(t), said: DataflowWaiting,
-			pool: t.PoolSize(), shared: sharedPool(e.p, t), needs: needsOf(t),
-		})
+		f := &flow{id: df.ID, wanted: wanted[t.Index], said: DataflowWaiting}
+		f.configure(e.p, t, df)
+		l.flows = append(l.flows, f)
 	}
 	for rank, t := range e.p.Topo {
 		l.flows[t.Index].rank = rank
 	}
 	return nil
+}
+
+// dataflow makes what workers need to know of a task.
+func (e *Engine) dataflow(pl *plan, t *spec.TaskSpec) (*worker.Dataflow, error) {
+	runner, err := e.runner(t)
+	if err != nil {
+		return nil, fmt.Errorf("prepare the body of task %s: %w", t.Name, err)
+	}
+	df := &worker.Dataflow{ID: pl.ids[t.Index], Task: t, Runner: runner, Content: pl.content[t.Index], Spawners: make([]uint64, len(e.p.Dims))}
+	for _, d := range e.p.Dims {
+		df.Spawners[d.Index] = pl.ids[d.Spawner.Index]
+	}
+	if df.Labels, err = body.NewLabels(t); err != nil {
+		return nil, err
+	}
+	if t.Cache {
+		earlier := pl.memo[t.Fingerprint]
+		if pl.redo[t.Name] {
+			earlier = []uint64{df.ID}
+		}
+		df.Memo = worker.NewMemo(earlier)
+	}
+	for _, in := range t.In {
+		df.Producers = append(df.Producers, pl.ids[in.Entity.Producer.Index])
+	}
+	return df, nil
 }
 
 func (e *Engine) runner(t *spec.TaskSpec) (body.Runner, error) {
@@ -417,6 +425,11 @@ func (e *Engine) begin(l *loop, pl *plan, r *restored) {
 		m.Reset()
 	}
 	footprints(pl.foot, l.data, m)
+	for id := range e.stores.known() {
+		if !slices.Contains(pl.ids, id) {
+			m.DropDataflow(id) // an engine was killed before it could
+		}
+	}
 	var prune []string // tasks
 	for _, o := range pl.orphans {
 		l.data.SetState(o.ID, storage.Retired)
@@ -430,10 +443,8 @@ func (e *Engine) begin(l *loop, pl *plan, r *restored) {
 			m.DropDataflow(d.Old)
 			prune = append(prune, t.Name)
 		}
-		h := storage.Header{ID: pl.ids[t.Index], Task: t.Name, Entity: t.Out.Name, Fingerprint: t.Fingerprint, Dims: t.ContextNames(), State: storage.Current, Created: pl.foot.Updated}
-		if t.Spawn != nil {
-			h.Spawn = t.Spawn.Name
-		}
+		f := l.flows[t.Index]
+		h := f.header(pl.foot.Updated)
 		if d.Action == actionKeep {
 			// All of it is written anew: a counter that the last run made because
 			// somebody asked, and this one has no use for, would stay as it was.
@@ -441,7 +452,7 @@ func (e *Engine) begin(l *loop, pl *plan, r *restored) {
 		} else {
 			l.data.PutHeader(h)
 		}
-		m.PutDataflow(meta.Dataflow{ID: h.ID, Task: h.Task, Fingerprint: h.Fingerprint, Dims: h.Dims, Spawn: h.Spawn, State: string(DataflowRunning)})
+		m.PutDataflow(f.noted(DataflowRunning))
 		for _, c := range r.failed[t.Index] {
 			l.data.DropFailure(h.ID, c)
 			l.table.Touch(t.Index, c)
@@ -459,19 +470,19 @@ func (e *Engine) begin(l *loop, pl *plan, r *restored) {
 		return // the loop hears of an error
 	}
 	for _, task := range prune {
-		e.pruneLogs(task)
+		l.pruneLogs(task)
 	}
 }
 
 // pruneLogs removes the logs of a task whose jobs run again.
-func (e *Engine) pruneLogs(task string) {
-	if err := os.RemoveAll(filepath.Join(e.dir, logsDir, task)); err != nil {
-		e.log.Warn("remove old logs", "task", task, "err", err)
+func (l *loop) pruneLogs(task string) {
+	if err := os.RemoveAll(filepath.Join(l.logs, task)); err != nil {
+		l.log.Warn("remove old logs", "task", task, "err", err)
 	}
 }
 
 // finish makes everything durable, writes down how the run ended, and sums up.
-func (e *Engine) finish(ctx context.Context, l *loop, pl *plan, started time.Time) (*Summary, error) {
+func (e *Engine) finish(ctx context.Context, l *loop, started time.Time) (*Summary, error) {
 	ctx = context.WithoutCancel(ctx) // what was finished is kept, also when we were told to go
 	s := l.summary()
 	s.Elapsed = time.Since(started).Seconds()
@@ -482,7 +493,7 @@ func (e *Engine) finish(ctx context.Context, l *loop, pl *plan, started time.Tim
 	}
 	m := &meta.Batch{}
 	l.write(m, l.table.Changes())
-	foot := pl.foot
+	foot := l.pl.foot
 	foot.State, foot.Updated = string(s.State), time.Now()
 	if s.Asked {
 		foot.Asked = decodeAsked(foot.Asked).answered().encode()
@@ -493,7 +504,7 @@ func (e *Engine) finish(ctx context.Context, l *loop, pl *plan, started time.Tim
 	}
 	footprints(foot, l.data, m)
 	for _, f := range l.flows {
-		m.PutDataflow(meta.Dataflow{ID: f.id, Task: f.task.Name, Fingerprint: f.task.Fingerprint, Dims: f.task.ContextNames(), Spawn: spawnName(f.task), State: string(f.lastState(l.table.Counts(f.task.Index)))})
+		m.PutDataflow(f.noted(f.lastState(l.table.Counts(f.task.Index))))
 	}
 	m.PutHistory(foot.RunID, foot.Summary)
 	l.commits.submit(l.data, m, true)
@@ -501,6 +512,7 @@ func (e *Engine) finish(ctx context.Context, l *loop, pl *plan, started time.Tim
 		return s, &MachineError{Doing: "write the state", Err: err}
 	}
 	l.answer()
+	l.settleDeferred()
 	l.tell(time.Now(), true)
 	l.say(Event{Kind: EventRun, State: s.State})
 	return s, nil

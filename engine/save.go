@@ -139,6 +139,11 @@ func (s *saver) finish() error {
 
 // finishSaves saves what is done when the loop has ended.
 func (e *Engine) finishSaves(ctx context.Context, l *loop) error {
+	for _, s := range l.savers {
+		if err := s.finish(); err != nil {
+			e.log.Warn("save what was wanted before", "err", err)
+		}
+	}
 	if l.saver == nil {
 		return nil
 	}

@@ -60,6 +60,14 @@ type stores struct {
 	damage  error  // of the data itself, as far as opening it showed
 }
 
+// known are the dataflows that the metadata has.
+func (s *stores) known() map[uint64]*flowImage {
+	if s.image == nil {
+		return nil
+	}
+	return s.image.flows
+}
+
 // asked is what a run was asked for, as the footprint keeps it.
 type asked struct {
 	Params map[string]string `json:"params,omitempty"`
@@ -68,6 +76,8 @@ type asked struct {
 	Only   map[string][]string `json:"only,omitempty"`
 	Sample map[string]int      `json:"sample,omitempty"`
 	Redo   []string            `json:"redo,omitempty"` // tasks that take no results from elsewhere
+	// Dropped are the dataflows that somebody ended before they were done.
+	Dropped []uint64 `json:"dropped,omitempty"`
 	// Fields are what each task's fingerprint covers, to say later how it
 	// differs; Reasons why each task's dataflow was made anew, of those that
 	// were; Began when the run, or this part of it, began.

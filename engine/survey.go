@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"encoding/json"
+	"slices"
 
 	"operon/engine/body"
 	"operon/meta"
@@ -27,23 +28,15 @@ type survey struct {
 // there last, found whether there was one.
 func look(ctx context.Context, p *spec.Pipeline, bodies *body.Config, r *storage.Reader, last meta.Footprint, found bool) (*survey, error) {
 	s := &survey{
-		newRun:  !found || RunState(last.State) == StateComplete,
-		content: make([]value.Digest, len(p.Tasks)),
-		memo:    map[value.Digest][]uint64{}, released: map[uint64]bool{},
+		newRun: !found || RunState(last.State) == StateComplete,
+		memo:   map[value.Digest][]uint64{}, released: map[uint64]bool{},
 	}
-	for _, t := range p.Tasks {
-		if t.Body.Kind != spec.BodySource {
-			continue
-		}
-		digest, err := body.SourceKey(ctx, bodies, t)
-		if err != nil {
-			// A source that can't be read is the job's failure, not the run's.
-			digest = value.Digest{1}
-		}
-		s.content[t.Index] = digest
+	var err error
+	if s.content, err = contents(ctx, p, bodies); err != nil {
+		return nil, err
 	}
 	f := facts{old: map[string]oldFlow{}, content: map[string]bool{}, newRun: s.newRun, unfinished: unfinished(last)}
-	if err := s.lookAt(p, r, &f, decodeAsked(last.Asked).Fields); err != nil {
+	if err := s.lookAt(p, r, &f, decodeAsked(last.Asked)); err != nil {
 		return nil, err
 	}
 	s.facts = f
@@ -97,7 +90,7 @@ func unfinished(last meta.Footprint) map[string]bool {
 
 // lookAt collects the dataflows that are there, and which sources look at what
 // they did.
-func (s *survey) lookAt(p *spec.Pipeline, r *storage.Reader, f *facts, fields map[string][]spec.Field) error {
+func (s *survey) lookAt(p *spec.Pipeline, r *storage.Reader, f *facts, last asked) error {
 	headers, err := r.Headers()
 	if err != nil {
 		return err
@@ -112,7 +105,7 @@ func (s *survey) lookAt(p *spec.Pipeline, r *storage.Reader, f *facts, fields ma
 		s.released[h.ID] = h.State == storage.Released
 		f.old[h.Task] = oldFlow{
 			ID: h.ID, Task: h.Task, Fingerprint: h.Fingerprint, Dims: h.Dims, Spawn: h.Spawn,
-			Fields: fields[h.Task], Released: h.State == storage.Released,
+			Fields: last.Fields[h.Task], Released: h.State == storage.Released, Dropped: slices.Contains(last.Dropped, h.ID),
 		}
 	}
 	for _, t := range p.Tasks {

@@ -287,8 +287,9 @@ func (e *Engine) Values(ctx context.Context, q Query, fn func(Item) error) (foun
 	if err != nil {
 		return Found{}, err
 	}
+	p := e.pipeline()
 	err = e.stores.data.ViewDurable(func(r *storage.Reader) error {
-		found, err = readValues(ctx, r, e.p, q, st.producing(e.p, q.Entity), fn)
+		found, err = readValues(ctx, r, p, q, st.producing(p, q.Entity), fn)
 		return err
 	})
 	return found, err
@@ -296,15 +297,20 @@ func (e *Engine) Values(ctx context.Context, q Query, fn func(Item) error) (foun
 
 // Logs is View's.
 func (e *Engine) Logs(ctx context.Context, q LogQuery, fn func(Log) error) error {
+	p := e.pipeline()
 	return e.stores.data.ViewDurable(func(r *storage.Reader) error {
-		return readLogs(ctx, r, e.p, e.dir, q, fn)
+		return readLogs(ctx, r, p, e.dir, q, fn)
 	})
 }
 
 // producing is the status of the task that produces an entity.
 func (s *Status) producing(p *spec.Pipeline, entity string) TaskStatus {
 	if e := p.Entity(entity); e != nil {
-		return s.Tasks[e.Producer.Index]
+		for _, t := range s.Tasks {
+			if t.Task == e.Producer.Name {
+				return t
+			}
+		}
 	}
 	return TaskStatus{}
 }

@@ -148,6 +148,14 @@ func (g guardedBatches) RunBatch(ctx context.Context, slot *Slot, jobs []*Job, b
 	g.batches.RunBatch(ctx, slot, jobs, guardedBatch{b, g.secrets})
 }
 
+// Share implements Sharer.
+func (g guardedBatches) Share() Runner {
+	if s, ok := g.batches.(Sharer); ok {
+		return g.secrets.guard(s.Share())
+	}
+	return g
+}
+
 // Close implements BatchRunner.
 func (g guardedBatches) Close(ctx context.Context) { g.batches.Close(ctx) }
 

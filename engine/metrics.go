@@ -1,0 +1,95 @@
+package engine
+
+import (
+	"context"
+	"time"
+)
+
+// Drop ends the dataflows of tasks, and of all that hangs on them, for this run:
+// their running jobs are ended, what is done of them stays, and the rest of the
+// run goes on. The next run goes on with them under other ids. A task that is
+// unknown is an *UnknownError; one that is done can't be dropped.
+func (e *Engine) Drop(ctx context.Context, tasks []string) error {
+	v, err := e.ask(ctx, func(l *loop) any { return l.drop(tasks) })
+	if err != nil || v == nil {
+		return err
+	}
+	return v.(error)
+}
+
+// Metrics are numbers about an engine that runs. Counts rise from its start.
+type Metrics struct {
+	Kept, Created, Dropped int64            // dataflows, by all reconciles
+	Replaced               map[string]int64 // by the rule that failed
+	Frozen                 int              // dataflows that wait to be dropped
+	OldestFrozen           time.Duration    // since when the oldest of them does
+	Lag                    []uint64         // of each worker: ids that it has yet to pass
+	Ready, Running         map[string]int64 // jobs, by task
+	Executed, Reused       map[string]int64
+	Failed, Holes          map[string]int64
+	Commits                int64         // batches that became durable
+	CommitTime             time.Duration // from handing a batch over until it was, all together
+	History                int           // commands
+	Stashed, Discarded     int64         // commands for dataflows that were not there yet, or no more
+}
+
+// Metrics are the engine's numbers as they stand.
+func (e *Engine) Metrics(ctx context.Context) (*Metrics, error) {
+	v, err := e.ask(ctx, func(l *loop) any { return l.metrics(time.Now()) })
+	if err != nil {
+		return nil, err
+	}
+	return v.(*Metrics), nil
+}
+
+// reconciles counts what became of dataflows.
+type reconciles struct {
+	kept, created, dropped int64
+	replaced               map[string]int64
+}
+
+func (t *reconciles) add(rec *Reconciled) {
+	t.kept += int64(rec.Kept)
+	t.created += int64(rec.Created)
+	t.dropped += int64(rec.Dropped)
+	for _, d := range rec.Tasks {
+		if d.Action == string(actionReplace) {
+			if t.replaced == nil {
+				t.replaced = map[string]int64{}
+			}
+			t.replaced[d.Rule]++
+		}
+	}
+}
+
+func (l *loop) metrics(now time.Time) *Metrics {
+	m := &Metrics{
+		Kept: l.tally.kept, Created: l.tally.created, Dropped: l.tally.dropped, Replaced: map[string]int64{},
+		Frozen: len(l.frozen), History: l.crew.history.Len(),
+		Ready: map[string]int64{}, Running: map[string]int64{}, Executed: map[string]int64{}, Reused: map[string]int64{},
+		Failed: map[string]int64{}, Holes: map[string]int64{},
+	}
+	for rule, n := range l.tally.replaced {
+		m.Replaced[rule] = n
+	}
+	for _, f := range l.frozen {
+		m.OldestFrozen = max(m.OldestFrozen, now.Sub(f.since))
+	}
+	for _, w := range l.crew.view.Members() {
+		m.Lag = append(m.Lag, l.crew.next-min(w.Next, l.crew.next))
+	}
+	for n, f := range l.flows {
+		c, name := l.table.Counts(n), f.task.Name
+		m.Ready[name], m.Running[name] = int64(f.ready()), f.jobs
+		m.Executed[name], m.Reused[name] = f.executed, f.reused
+		m.Failed[name], m.Holes[name] = c.Failed, c.Holes
+	}
+	for _, h := range l.crew.hands {
+		m.Stashed += int64(h.said.Stashed)
+		m.Discarded += int64(h.said.Discarded)
+	}
+	l.commits.mu.Lock()
+	m.Commits, m.CommitTime = int64(l.commits.durable), l.commits.took
+	l.commits.mu.Unlock()
+	return m
+}

@@ -255,7 +255,7 @@ func (a *acceptance) takeOver(ctx context.Context) error {
 		first.PutFailure(a.id, f)
 	}
 	data.Submit(first)
-	flow, keys := a.flow(), worker.NewVerifier()
+	flow, keys := a.flow(), worker.NewVerifier(ctx.Err)
 	for at := 0; at < len(a.jobs); at += acceptStep {
 		b := &storage.Batch{}
 		err := data.View(func(r *storage.Reader) error {

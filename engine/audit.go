@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 
 	"operon/engine/worker"
 	"operon/spec"
@@ -26,6 +25,15 @@ type audit struct {
 	damage  []*storage.Damage         // as it was found
 	bad     []map[coord.Coord]finding // of each task: jobs whose result is not to be trusted
 	flows   []*worker.Dataflow
+
+	wrongKeys []wrongKey // found beside the scan
+}
+
+// wrongKey is a job whose key does not follow from its inputs.
+type wrongKey struct {
+	task int
+	at   coord.Coord
+	why  finding
 }
 
 // finding is what is wrong with a job's result.
@@ -52,60 +60,145 @@ func newAudit(p *spec.Pipeline, ids []uint64, content []value.Digest) *audit {
 	return a
 }
 
-// run looks at everything. Values and job keys are looked at side by side;
-// meanwhile, if it is not nil, is called when the values are done, which takes
-// less.
-func (a *audit) run(ctx context.Context, data *storage.Store, say func(Progress), meanwhile func() error) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	var total, done atomic.Uint64
-	err := data.View(func(r *storage.Reader) error {
-		headers, err := r.Headers()
-		for _, h := range headers {
-			a.headers[h.ID] = h
-			total.Add(r.Number(h.ID))
-		}
-		return ignoreDamage(err)
-	})
-	if err != nil {
-		return err
-	}
-	each := func() error {
-		n := done.Add(1)
-		if n%1024 != 0 {
-			return nil
-		}
-		say(Progress{Phase: "values", Done: n, Total: total.Load()})
-		return ctx.Err()
-	}
-	var keysErr, valuesErr error
+// follower is who looks at the records of the tasks while the audit reads them:
+// task by task, upstream first, each in the order of the coordinates.
+type follower interface {
+	begin(t *spec.TaskSpec, id uint64)
+	record(rec storage.Record, damage *storage.Damage) error
+	end() error
+}
+
+// run looks at everything, in one scan: records and values here, and the job keys
+// of what the scan has met on another goroutine, which reads the inputs. follow,
+// if not nil, makes the follower of the scan, and finish is called after it.
+func (a *audit) run(ctx context.Context, data *storage.Store, say func(Progress), follow func(*storage.Reader) (follower, error), finish func()) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	handed := newKeyQueue()
 	var keys sync.WaitGroup
 	keys.Go(func() {
-		keysErr = data.View(func(r *storage.Reader) error { return a.keys(ctx, r) })
+		if err := data.View(func(r *storage.Reader) error { return a.keys(ctx, r, handed) }); err != nil {
+			cancel(err)
+		}
 	})
-	valuesErr = data.View(func(r *storage.Reader) (err error) {
-		a.report, err = r.CheckEach(true, each, func(d *storage.Damage) error {
-			a.damage = append(a.damage, d)
-			return nil
-		})
-		return err
+	err := data.View(func(r *storage.Reader) error {
+		s := &auditScan{audit: a, ctx: ctx, say: say, handed: handed}
+		if follow != nil {
+			var err error
+			if s.follow, err = follow(r); err != nil {
+				return err
+			}
+		}
+		if err := s.run(r); err != nil {
+			return err
+		}
+		if finish != nil {
+			finish()
+		}
+		return nil
 	})
-	if valuesErr == nil && meanwhile != nil {
-		valuesErr = meanwhile()
+	if err != nil {
+		cancel(err) // before the queue ends, which would look like all of it
 	}
-	if valuesErr != nil {
-		cancel()
-	}
+	handed.end()
 	keys.Wait()
-	if err := errors.Join(valuesErr, keysErr); err != nil {
+	if cause := context.Cause(ctx); cause != nil {
+		err = cause
+	}
+	if err != nil {
 		return err
 	}
 	a.judge()
 	return nil
 }
 
+// auditScan is the scan of an audit.
+type auditScan struct {
+	*audit
+	ctx    context.Context
+	say    func(Progress)
+	handed *keyQueue
+	follow follower // nil: nobody
+
+	task        *spec.TaskSpec
+	done, total uint64
+}
+
+func (s *auditScan) run(r *storage.Reader) (err error) {
+	headers, err := r.Headers()
+	if ignoreDamage(err) != nil {
+		return err
+	}
+	for _, h := range headers {
+		s.headers[h.ID] = h
+		s.total += r.Number(h.ID)
+	}
+	tasks := map[uint64]*spec.TaskSpec{}
+	how := storage.Checking{
+		Deep: true,
+		Fault: func(d *storage.Damage) error {
+			s.damage = append(s.damage, d)
+			return nil
+		},
+		Stop: s.tick,
+		Begin: func(id uint64) error {
+			s.task = tasks[id]
+			if s.follow != nil {
+				s.follow.begin(s.task, id)
+			}
+			return nil
+		},
+		Record: s.record,
+		End: func(uint64) error {
+			if err := s.handed.flush(s.ctx); err != nil || s.follow == nil {
+				return err
+			}
+			return s.follow.end()
+		},
+	}
+	for _, t := range s.p.Topo {
+		if id := s.ids[t.Index]; id != 0 {
+			tasks[id] = t
+			how.First = append(how.First, id)
+		}
+	}
+	s.report, err = r.CheckWith(how)
+	return err
+}
+
+// tick is called before each record and on the way through large values.
+func (s *auditScan) tick() error {
+	if s.done++; s.done%1024 == 0 {
+		s.say(Progress{Phase: "values", Done: min(s.done, s.total), Total: s.total})
+	}
+	return s.ctx.Err()
+}
+
+// record looks at one record, but not at its values, and hands it on.
+func (s *auditScan) record(_ uint64, rec storage.Record, damage *storage.Damage) error {
+	if s.follow != nil {
+		if err := s.follow.record(rec, damage); err != nil {
+			return err
+		}
+	}
+	if damage != nil {
+		return nil
+	}
+	if why := shapeOf(s.task, rec); why.kind != "" {
+		s.bad[s.task.Index][rec.Coord] = why
+		return nil
+	}
+	if rec.Hole && rec.Key == (value.Digest{}) {
+		return nil // it took a hole, and never had a key
+	}
+	return s.handed.put(s.ctx, s.task.Index, rec.Coord, rec.Key)
+}
+
 // judge puts damage to the jobs that it is of.
 func (a *audit) judge() {
+	for _, w := range a.wrongKeys {
+		a.bad[w.task][w.at] = w.why
+	}
 	task := map[uint64]int{}
 	for n, id := range a.ids {
 		if id != 0 {
@@ -120,54 +213,40 @@ func (a *audit) judge() {
 	}
 }
 
-// keys looks at every record's shape, and at whether its job's key is still the
-// one that follows from its inputs.
-func (a *audit) keys(ctx context.Context, r *storage.Reader) error {
-	v := worker.NewVerifier()
-	for _, t := range a.p.Topo {
-		id := a.ids[t.Index]
-		if id == 0 {
-			continue
+// keys looks whether the keys of the jobs that it is handed are still those that
+// follow from their inputs.
+func (a *audit) keys(ctx context.Context, r *storage.Reader, handed *keyQueue) error {
+	v := worker.NewVerifier(ctx.Err)
+	for jobs := range handed.full {
+		if ctx.Err() != nil {
+			return nil // the cause is known
 		}
-		bad, seen := a.bad[t.Index], 0
-		err := r.Scan(id, func(rec storage.Record, damage *storage.Damage) error {
-			if seen++; seen%1024 == 0 && ctx.Err() != nil {
-				return ctx.Err()
+		for _, job := range jobs.jobs {
+			why, err := a.key(r, v, jobs.task, job)
+			if err != nil {
+				return err
 			}
-			if damage != nil {
-				return nil
+			if why.kind != "" {
+				a.wrongKeys = append(a.wrongKeys, wrongKey{jobs.task, job.at, why})
 			}
-			why, err := a.record(r, v, t, rec)
-			if err == nil && why.kind != "" {
-				bad[rec.Coord] = why
-			}
-			return err
-		})
-		if err != nil {
-			return err
 		}
+		handed.spare(jobs)
 	}
 	return nil
 }
 
-// record looks at one record, but not at its values.
-func (a *audit) record(r *storage.Reader, v *worker.Verifier, t *spec.TaskSpec, rec storage.Record) (why finding, err error) {
-	if why := shapeOf(t, rec); why.kind != "" {
-		return why, nil
-	}
-	if rec.Hole && rec.Key == (value.Digest{}) {
-		return why, nil // it took a hole, and never had a key
-	}
-	key, err := v.Key(r, a.flows[t.Index], rec.Coord)
+// key looks at one job's key.
+func (a *audit) key(r *storage.Reader, v *worker.Verifier, task int, job keyedJob) (why finding, err error) {
+	key, err := v.Key(r, a.flows[task], job.at)
 	switch {
 	case storage.IsDamage(err), errors.Is(err, storage.ErrNoRecord), errors.Is(err, storage.ErrReleased):
 		return why, ignoreDamage(err) // what it takes is not there; that is the fault of another
 	case err != nil:
 		return why, err
-	case key == rec.Key:
+	case key == job.key:
 		return why, nil
 	}
-	return finding{FaultRecordKey, fmt.Sprintf("its key is %s, and of the inputs that are there it would be %s", rec.Key.String()[:12], key.String()[:12])}, nil
+	return finding{FaultRecordKey, fmt.Sprintf("its key is %s, and of the inputs that are there it would be %s", job.key.String()[:12], key.String()[:12])}, nil
 }
 
 // shapeOf is what is wrong with the shape of a record of a task.

@@ -24,36 +24,62 @@ type comparison struct {
 	r      *storage.Reader
 	beyond jobSet
 	table  *ticket.Table
-	audit  *audit // nil: damaged records are said here
+	ctx    context.Context
+	quiet  bool // an audit says what is damaged, and counts the records
 	seen   int
+
+	// The task under way.
+	t       *spec.TaskSpec
+	id      uint64
+	tickets *ticketCursor
+	more    bool // tickets stands at one
+	failed  []coord.Coord
 }
 
 // compare compares, and returns the table as the metadata has it; or, where
-// there is no metadata to compare with, as the data has it. a is the audit that
-// has looked at the records, nil if none has.
-func (c *checker) compare(ctx context.Context, r *storage.Reader, a *audit) (*ticket.Table, error) {
-	m := &comparison{checker: c, r: r, audit: a, beyond: jobSet{}}
-	m.table, _ = ticket.New(c.p)
-	if c.img != nil {
-		if err := m.prepare(); err != nil {
+// there is no metadata to compare with, as the data has it.
+func (c *checker) compare(ctx context.Context, r *storage.Reader) (*ticket.Table, error) {
+	m, err := newComparison(ctx, c, r, false)
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range c.p.Topo {
+		id := c.ids[t.Index]
+		if id == 0 {
+			continue
+		}
+		m.begin(t, id)
+		if err := r.Scan(id, m.record); err != nil {
+			return nil, err
+		}
+		if err := m.end(); err != nil {
 			return nil, err
 		}
 	}
-	for _, t := range c.p.Topo {
-		if id := c.ids[t.Index]; id != 0 {
-			if err := m.task(ctx, t, id); err != nil {
-				return nil, err
-			}
-		}
+	m.finish()
+	return m.table, nil
+}
+
+// newComparison makes a comparison that follows a scan; quiet, if that is an
+// audit's.
+func newComparison(ctx context.Context, c *checker, r *storage.Reader, quiet bool) (*comparison, error) {
+	m := &comparison{checker: c, r: r, ctx: ctx, quiet: quiet, beyond: jobSet{}}
+	m.table, _ = ticket.New(c.p)
+	if c.img == nil {
+		return m, nil
 	}
-	if c.img != nil {
+	return m, m.prepare()
+}
+
+// finish compares what all tasks together say.
+func (m *comparison) finish() {
+	if m.img != nil {
 		m.shares()
 		m.counts()
 	}
-	for _, t := range c.p.Tasks {
-		c.rep.Checked.Tickets += m.table.Counts(t.Index).Tickets
+	for _, t := range m.p.Tasks {
+		m.rep.Checked.Tickets += m.table.Counts(t.Index).Tickets
 	}
-	return m.table, nil
 }
 
 // prepare finds out what the metadata need not know, and what it knows of
@@ -64,7 +90,7 @@ func (m *comparison) prepare() (err error) {
 		if !errors.As(err, &d) {
 			return err
 		}
-		if m.audit == nil {
+		if !m.quiet {
 			m.damage(d, "")
 		}
 	}
@@ -84,63 +110,71 @@ func (m *comparison) prepare() (err error) {
 	return nil
 }
 
-// task compares the tickets of one task with its records: both come in the order
-// of the coordinates.
-func (m *comparison) task(ctx context.Context, t *spec.TaskSpec, id uint64) error {
-	tickets := m.tickets(t, id)
-	var failed []coord.Coord
-	more := tickets.next()
-	ticketOnly := func(upTo coord.Coord, all bool) {
-		for more && (all || tickets.ticket.at < upTo) {
-			if tickets.ticket.status == ticket.Failed {
-				failed = append(failed, tickets.ticket.at)
-			}
-			m.ticketOnly(t, tickets.ticket)
-			more = tickets.next()
-		}
-	}
-	err := m.r.Scan(id, func(rec storage.Record, damage *storage.Damage) error {
-		if err := m.tick(ctx, t); err != nil {
-			return err
-		}
-		if damage != nil && m.audit == nil {
-			m.damage(damage, t.Name)
-		}
-		ticketOnly(rec.Coord, false)
-		if !more || tickets.ticket.at != rec.Coord {
-			m.recordOnly(t, id, rec, damage != nil)
-			return nil
-		}
-		m.both(t, id, tickets.ticket, rec, damage != nil)
-		more = tickets.next()
-		return nil
-	})
-	if err != nil {
+// begin begins with a task. Its records and its tickets both come in the order of
+// the coordinates.
+func (m *comparison) begin(t *spec.TaskSpec, id uint64) {
+	m.t, m.id, m.failed = t, id, nil
+	m.tickets = m.ticketsOf(t, id)
+	m.more = m.tickets.next()
+}
+
+// record compares a record with its ticket.
+func (m *comparison) record(rec storage.Record, damage *storage.Damage) error {
+	if err := m.tick(); err != nil {
 		return err
 	}
-	ticketOnly("", true)
-	var d *meta.Damage
-	if errors.As(tickets.err, &d) {
-		m.fault(t, "", FaultMetaDamaged, d.Detail)
+	if damage != nil && !m.quiet {
+		m.damage(damage, m.t.Name)
 	}
-	return m.failures(t, id, failed)
+	for m.more && m.tickets.ticket.at < rec.Coord {
+		m.withoutRecord()
+	}
+	if !m.more || m.tickets.ticket.at != rec.Coord {
+		m.recordOnly(m.t, m.id, rec, damage != nil)
+		return nil
+	}
+	m.both(m.t, m.id, m.tickets.ticket, rec, damage != nil)
+	m.more = m.tickets.next()
+	return nil
+}
+
+// end ends a task.
+func (m *comparison) end() error {
+	for m.more {
+		m.withoutRecord()
+	}
+	var d *meta.Damage
+	if errors.As(m.tickets.err, &d) {
+		m.fault(m.t, "", FaultMetaDamaged, d.Detail)
+	}
+	return m.failures(m.t, m.id, m.failed)
+}
+
+// withoutRecord takes the next ticket, which has no record.
+func (m *comparison) withoutRecord() {
+	if m.tickets.ticket.status == ticket.Failed {
+		m.failed = append(m.failed, m.tickets.ticket.at)
+	}
+	m.ticketOnly(m.t, m.tickets.ticket)
+	m.more = m.tickets.next()
 }
 
 // tick counts a record, and says now and then how far it is.
-func (m *comparison) tick(ctx context.Context, t *spec.TaskSpec) error {
-	if m.audit == nil {
-		m.rep.Checked.Records++
+func (m *comparison) tick() error {
+	if m.quiet {
+		return nil
 	}
+	m.rep.Checked.Records++
 	if m.seen++; m.seen%1024 != 0 {
 		return nil
 	}
-	m.o.Progress(Progress{Phase: "tickets of " + t.Name, Done: uint64(m.seen)})
-	return ctx.Err()
+	m.o.Progress(Progress{Phase: "tickets of " + m.t.Name, Done: uint64(m.seen)})
+	return m.ctx.Err()
 }
 
-// tickets are a task's tickets as the metadata has them, none if it does not
+// ticketsOf are a task's tickets as the metadata has them, none if it does not
 // know the dataflow.
-func (m *comparison) tickets(t *spec.TaskSpec, id uint64) *ticketCursor {
+func (m *comparison) ticketsOf(t *spec.TaskSpec, id uint64) *ticketCursor {
 	var f *flowImage
 	if m.img != nil {
 		f = m.img.flows[id]
@@ -258,7 +292,7 @@ func (m *comparison) failures(t *spec.TaskSpec, id uint64, failed []coord.Coord)
 		return nil
 	})
 	var d *storage.Damage
-	if errors.As(err, &d) && m.audit == nil {
+	if errors.As(err, &d) && !m.quiet {
 		m.damage(d, t.Name)
 	}
 	m.note(NoteUnappliedFailure, alone+int64(len(tickets)))

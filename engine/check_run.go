@@ -237,7 +237,7 @@ func (c *checker) look(ctx context.Context) error {
 		return c.exhaustive(ctx, sv)
 	}
 	return c.data.View(func(r *storage.Reader) error {
-		table, err := c.compare(ctx, r, nil)
+		table, err := c.compare(ctx, r)
 		if err != nil {
 			return err
 		}
@@ -275,7 +275,7 @@ func (c *checker) survey(ctx context.Context) (sv *survey, err error) {
 		return nil, nil
 	}
 	a := newAudit(c.p, c.ids, make([]value.Digest, len(c.p.Tasks)))
-	if err := a.run(ctx, c.data, c.o.Progress, nil); err != nil {
+	if err := a.run(ctx, c.data, c.o.Progress, nil, nil); err != nil {
 		return nil, err
 	}
 	c.audited(a)
@@ -285,12 +285,11 @@ func (c *checker) survey(ctx context.Context) (sv *survey, err error) {
 // exhaustive looks at everything: the data, and the metadata against it.
 func (c *checker) exhaustive(ctx context.Context, sv *survey) error {
 	a := newAudit(c.p, c.ids, sv.content)
-	err := a.run(ctx, c.data, c.o.Progress, func() error {
-		return c.data.View(func(r *storage.Reader) error {
-			_, err := c.compare(ctx, r, a)
-			return err
-		})
-	})
+	var m *comparison
+	err := a.run(ctx, c.data, c.o.Progress, func(r *storage.Reader) (_ follower, err error) {
+		m, err = newComparison(ctx, c, r, true)
+		return m, err
+	}, func() { m.finish() })
 	if err == nil {
 		c.audited(a)
 	}

@@ -160,7 +160,7 @@ func (b *rebuilding) examine(ctx context.Context) error {
 		}
 	}
 	b.audit = newAudit(b.e.p, kept, b.sv.content)
-	return b.audit.run(ctx, b.e.stores.data, b.ask.say, nil)
+	return b.audit.run(ctx, b.e.stores.data, b.ask.say, nil, nil)
 }
 
 // replay replays what is intact, upstream first, and decides about the rest.

@@ -92,7 +92,7 @@ type where struct {
 }
 
 func newSimulation(p *spec.Pipeline, sv *survey, r *storage.Reader) *simulation {
-	s := &simulation{p: p, sv: sv, r: r, keys: worker.NewVerifier(), tallies: make([]tally, len(p.Tasks))}
+	s := &simulation{p: p, sv: sv, r: r, keys: worker.NewVerifier(nil), tallies: make([]tally, len(p.Tasks))}
 	s.table, s.queue = ticket.New(p)
 	// A dataflow of the simulation has the number of its task, from 1.
 	spawners := make([]uint64, len(p.Dims))

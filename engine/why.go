@@ -114,7 +114,7 @@ func (s *State) took(r *storage.Reader, t *spec.TaskSpec, flows map[string]stora
 	for _, in := range t.In {
 		d.Producers = append(d.Producers, flows[in.Entity.Producer.Name].ID)
 	}
-	digests, err := worker.NewVerifier().Inputs(r, d, b.Coord)
+	digests, err := worker.NewVerifier(nil).Inputs(r, d, b.Coord)
 	if err != nil {
 		return fmt.Errorf("inputs of task %s: %w", t.Name, err)
 	}

@@ -2,18 +2,16 @@ package storage
 
 import (
 	"bytes"
-	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
+	"slices"
 
 	bolt "go.etcd.io/bbolt"
 
 	"operon/spec/coord"
-	"operon/spec/value"
 )
 
 // Report counts what Check has looked at.
@@ -40,42 +38,38 @@ func (r *Reader) CheckJob(inst uint64, job coord.Coord, deep bool) error {
 	if rec == nil {
 		return ErrNoRecord
 	}
-	return r.checkOutput(inst, rec, out, deep)
+	var closely *deepCheck
+	if deep {
+		closely = newDeepCheck(nil)
+	}
+	return r.checkOutput(inst, rec, out, closely)
 }
 
-func (r *Reader) checkOutput(inst uint64, rec *storedRecord, out *Output, deep bool) error {
+// checkOutput looks at the values of a record. With blobs it reads them all, and
+// verifies the digest of the output; with nil, it looks whether they are there.
+func (r *Reader) checkOutput(inst uint64, rec *storedRecord, out *Output, deep *deepCheck) error {
 	if rec.released() || r.store.pending.valuesGone(inst) {
 		return ErrReleased
 	}
-	identity := newIdentity(int(rec.items()))
-	at := func(i uint32, err error) error {
-		var d *Damage
-		if errors.As(err, &d) {
-			return &Damage{Kind: d.Kind, Instance: inst, Coord: rec.Coord, Detail: fmt.Sprintf("item %d: %s", i, d.Detail)}
-		}
-		return err
+	if deep != nil {
+		return deep.output(r, inst, rec, out)
 	}
-	err := r.items(inst, rec, out, func(i uint32, it *item) error {
-		if err := r.store.checkBlob(it, deep); err != nil {
-			return at(i, err)
-		}
-		if !deep {
+	return r.items(inst, rec, out, func(i uint32, it *item) error {
+		id, size, ok := it.blob()
+		if !ok {
 			return nil
 		}
-		v, err := r.store.value(it, false)
-		if err != nil {
-			return at(i, err)
-		}
-		v.WriteIdentity(identity)
-		return nil
+		return atItem(inst, rec.Coord, i, r.store.blobThere(id, size))
 	})
-	if err != nil || !deep {
+}
+
+// atItem says of damage which item of which job it is in.
+func atItem(inst uint64, job coord.Coord, i uint32, err error) error {
+	var d *Damage
+	if err == nil || !errors.As(err, &d) {
 		return err
 	}
-	if value.Digest(identity.Sum(nil)) != rec.Digest {
-		return &Damage{Kind: DamagedValues, Instance: inst, Coord: rec.Coord, Detail: "the values do not have the digest that the record tells"}
-	}
-	return nil
+	return &Damage{Kind: d.Kind, Instance: inst, Coord: job, Detail: fmt.Sprintf("item %d: %s", i, d.Detail)}
 }
 
 // items calls fn with each item of a job. Their memory may be the
@@ -111,35 +105,24 @@ func (r *Reader) items(inst uint64, rec *storedRecord, out *Output, fn func(i ui
 	return nil
 }
 
-// checkBlob looks whether the blob of an item is there, and reads it if deep.
-func (s *Store) checkBlob(it *item, deep bool) error {
-	id, size, ok := it.blob()
-	if !ok {
-		return nil
-	}
-	got, err := s.blobExists(id)
-	if err != nil {
-		return err
-	}
-	if got != size {
-		return &Damage{Kind: DamagedBlob, Detail: fmt.Sprintf("blob %s has %d bytes of %d", id.name(), got, size)}
-	}
-	if !deep || it.kind == itemBlob { // value verifies the latter
-		return nil
-	}
-	f, err := os.Open(s.blobs.path(id))
-	if err != nil {
-		return fmt.Errorf("read blob: %w", err)
-	}
-	defer f.Close()
-	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
-		return fmt.Errorf("read blob: %w", err)
-	}
-	if value.Digest(h.Sum(nil)) != id.digest {
-		return &Damage{Kind: DamagedBlob, Detail: fmt.Sprintf("blob %s is not what was written", id.name())}
-	}
-	return nil
+// Checking says what a check looks at, and who hears of it.
+type Checking struct {
+	// Deep reads every value and blob, and verifies the digests of outputs.
+	Deep bool
+	// First are instances to look at before all others, in this order.
+	First []uint64
+	// Fault hears of all that is damaged. An error of it ends the check, as one
+	// of each that follows.
+	Fault func(*Damage) error
+	// Stop, if not nil, is called before each record, and on the way through
+	// large blobs.
+	Stop func() error
+	// Begin and End, if not nil, are called around each instance of First, and
+	// Record with each of its records, in the order of the coordinates; or with
+	// what is wrong with it and its coordinate alone, as Scan does. That its
+	// values are damaged Fault has heard before.
+	Begin, End func(inst uint64) error
+	Record     func(inst uint64, rec Record, damage *Damage) error
 }
 
 // Check reads everything and calls fault with all that is damaged, until that
@@ -147,13 +130,17 @@ func (s *Store) checkBlob(it *item, deep bool) error {
 // failures, lists of commits, jobs that a look-up would not find, numbers of
 // records and counts of blobs that are not true.
 func (r *Reader) Check(deep bool, fault func(*Damage) error) (Report, error) {
-	return r.CheckEach(deep, func() error { return nil }, fault)
+	return r.CheckWith(Checking{Deep: deep, Fault: fault})
 }
 
-// CheckEach is Check, and calls each before it looks at a record, until that
-// returns an error.
-func (r *Reader) CheckEach(deep bool, each func() error, fault func(*Damage) error) (Report, error) {
-	c := checker{r: r, deep: deep, each: each, fault: fault, named: map[blobID]int64{}}
+// CheckWith is Check in one scan that others may follow. A blob is read once,
+// however many records name it. Its memory is that of the names of the blobs,
+// about a hundred bytes each.
+func (r *Reader) CheckWith(o Checking) (Report, error) {
+	c := checker{Checking: o, r: r, named: map[blobID]int64{}}
+	if o.Deep {
+		c.deep = newDeepCheck(o.Stop)
+	}
 	for _, part := range []func() error{c.headers, c.instances, c.lists, c.counts, c.files} {
 		if err := part(); err != nil {
 			return c.report, err
@@ -163,10 +150,9 @@ func (r *Reader) CheckEach(deep bool, each func() error, fault func(*Damage) err
 }
 
 type checker struct {
+	Checking
 	r      *Reader
-	deep   bool
-	each   func() error
-	fault  func(*Damage) error
+	deep   *deepCheck // nil: not so closely
 	report Report
 	named  map[blobID]int64 // blobs that records name, and how many
 	blind  bool             // something that may name blobs could not be read
@@ -176,7 +162,7 @@ type checker struct {
 func (c *checker) note(err error) error {
 	var d *Damage
 	if errors.As(err, &d) {
-		return c.fault(d)
+		return c.Fault(d)
 	}
 	return err
 }
@@ -195,80 +181,145 @@ func (c *checker) headers() error {
 	}
 	o.mu.RUnlock()
 	for _, d := range broken {
-		if err := c.fault(d); err != nil {
+		if err := c.Fault(d); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// instances checks every bucket of an instance, of known ones and of others.
+// instances checks every bucket: first those of First, then all others.
 func (c *checker) instances() error {
+	for _, inst := range c.First {
+		if err := c.first(inst); err != nil {
+			return err
+		}
+	}
 	return c.r.tx.ForEach(func(name []byte, b *bolt.Bucket) error {
 		switch s := string(name); {
 		case s == stateBucket, s == headersBucket, s == dropsBucket, s == commitsBucket, s == blobsBucket:
-			return c.order(0, name, b)
+			_, err := c.order(0, name, b)
+			return err
 		case len(name) != 9:
-			return c.fault(&Damage{Detail: fmt.Sprintf("there is a bucket of no known kind (%x)", name)})
+			return c.Fault(&Damage{Detail: fmt.Sprintf("there is a bucket of no known kind (%x)", name)})
 		}
 		inst := binary.BigEndian.Uint64(name[1:])
-		if c.r.store.pending.dropped(inst) {
-			return nil
-		}
-		if err := c.order(inst, name, b); err != nil {
-			return err
-		}
-		switch name[0] {
-		case recordsPrefix:
-			return c.records(inst, b)
-		case chunksPrefix:
-			return c.chunks(inst, name, b)
-		case failuresPrefix:
-			return c.note(c.r.Failures(inst, func(Failure) error {
-				c.report.Failures++
+		if slices.Contains(c.First, inst) {
+			switch name[0] {
+			case recordsPrefix, chunksPrefix, failuresPrefix:
 				return nil
-			}))
+			}
 		}
-		return c.fault(&Damage{Detail: fmt.Sprintf("there is a bucket of no known kind (%x)", name)})
+		return c.bucket(inst, name, b, nil)
 	})
 }
 
-// order looks every key of a bucket up.
-func (c *checker) order(inst uint64, name []byte, b *bolt.Bucket) error {
-	cur, again := b.Cursor(), b.Cursor()
-	for k, _ := cur.First(); k != nil; k, _ = cur.Next() {
-		if found, _ := again.Seek(k); !bytes.Equal(found, k) {
-			job, _ := jobOf(k)
-			d := &Damage{Instance: inst, Coord: job, Detail: fmt.Sprintf("what lies under key %x of %q is not found there", k, name)}
-			if err := c.fault(d); err != nil {
+// first checks an instance that somebody follows.
+func (c *checker) first(inst uint64) error {
+	if c.Begin != nil {
+		if err := c.Begin(inst); err != nil {
+			return err
+		}
+	}
+	for _, prefix := range []byte{recordsPrefix, chunksPrefix, failuresPrefix} {
+		name := bucketOf(prefix, inst)
+		b := c.r.tx.Bucket(name)
+		if b == nil && prefix == recordsPrefix { // there may be some that are not durable
+			if err := c.eachRecord(inst, c.Record); err != nil {
 				return err
 			}
 		}
+		if b == nil {
+			continue
+		}
+		if err := c.bucket(inst, name, b, c.Record); err != nil {
+			return err
+		}
+	}
+	if c.End != nil {
+		return c.End(inst)
 	}
 	return nil
 }
 
-func (c *checker) records(inst uint64, b *bolt.Bucket) error {
-	if n := counted(b); n != b.Sequence() {
-		d := &Damage{Instance: inst, Detail: fmt.Sprintf("there are %d records of %d", n, b.Sequence())}
-		if err := c.fault(d); err != nil {
-			return err
+// bucket checks a bucket of an instance; follow, if not nil, hears of its
+// records.
+func (c *checker) bucket(inst uint64, name []byte, b *bolt.Bucket, follow func(uint64, Record, *Damage) error) error {
+	if c.r.store.pending.dropped(inst) {
+		return nil
+	}
+	keys, err := c.order(inst, name, b)
+	if err != nil {
+		return err
+	}
+	switch name[0] {
+	case recordsPrefix:
+		if keys != b.Sequence() {
+			d := &Damage{Instance: inst, Detail: fmt.Sprintf("there are %d records of %d", keys, b.Sequence())}
+			if err := c.Fault(d); err != nil {
+				return err
+			}
+		}
+		return c.eachRecord(inst, follow)
+	case chunksPrefix:
+		return c.chunks(inst, b)
+	case failuresPrefix:
+		return c.note(c.r.Failures(inst, func(Failure) error {
+			c.report.Failures++
+			return nil
+		}))
+	}
+	return c.Fault(&Damage{Detail: fmt.Sprintf("there is a bucket of no known kind (%x)", name)})
+}
+
+// order sees whether a look-up finds every key of a bucket, and counts them.
+func (c *checker) order(inst uint64, name []byte, b *bolt.Bucket) (keys uint64, err error) {
+	if keys, ok := c.r.store.file.InOrder(c.r.tx, b); ok {
+		return keys, nil
+	}
+	cur, again := b.Cursor(), b.Cursor()
+	for k, _ := cur.First(); k != nil; k, _ = cur.Next() {
+		keys++
+		if found, _ := again.Seek(k); !bytes.Equal(found, k) {
+			job, _ := jobOf(k)
+			d := &Damage{Instance: inst, Coord: job, Detail: fmt.Sprintf("what lies under key %x of %q is not found there", k, name)}
+			if err := c.Fault(d); err != nil {
+				return keys, err
+			}
 		}
 	}
+	return keys, nil
+}
+
+func (c *checker) eachRecord(inst uint64, follow func(uint64, Record, *Damage) error) error {
 	return c.r.eachRecord(inst, "", func(rec *storedRecord, out *Output, err error) error {
-		if err := c.each(); err != nil {
-			return err
+		if c.Stop != nil {
+			if err := c.Stop(); err != nil {
+				return err
+			}
 		}
-		if err != nil {
+		var damage *Damage
+		switch {
+		case errors.As(err, &damage):
 			c.blind = true
-			return c.note(err)
+			if err := c.Fault(damage); err != nil || follow == nil {
+				return err
+			}
+			return follow(inst, Record{Coord: damage.Coord}, damage)
+		case err != nil:
+			return err
 		}
 		c.report.Records++
 		if err := c.job(inst, rec, out); err != nil {
 			c.blind = true
-			return c.note(err)
+			if err := c.note(err); err != nil {
+				return err
+			}
 		}
-		return nil
+		if follow == nil {
+			return nil
+		}
+		return follow(inst, rec.Record, nil)
 	})
 }
 
@@ -292,8 +343,9 @@ func (c *checker) job(inst uint64, rec *storedRecord, out *Output) error {
 }
 
 // chunks looks for chunks of jobs without a record.
-func (c *checker) chunks(inst uint64, name []byte, b *bolt.Bucket) error {
+func (c *checker) chunks(inst uint64, b *bolt.Bucket) error {
 	cur := b.Cursor()
+	var key []byte
 	records := &c.r.instance(inst).records
 	for k, _ := cur.First(); k != nil; k, _ = cur.Next() {
 		if len(k) < 4 {
@@ -301,7 +353,8 @@ func (c *checker) chunks(inst uint64, name []byte, b *bolt.Bucket) error {
 			continue
 		}
 		job := coord.Coord(k[:len(k)-4])
-		if _, ok := records.get(appendJobKey(nil, job)); !ok {
+		key = appendJobKey(key[:0], job)
+		if _, ok := records.get(key); !ok {
 			c.report.StrayChunks++
 		}
 	}
@@ -323,7 +376,7 @@ func (c *checker) counts() error {
 	}
 	b := c.r.tx.Bucket([]byte(blobsBucket))
 	if n := counted(b); n != b.Sequence() {
-		if err := c.fault(&Damage{Detail: fmt.Sprintf("there are counts of %d blobs, not of %d", n, b.Sequence())}); err != nil {
+		if err := c.Fault(&Damage{Detail: fmt.Sprintf("there are counts of %d blobs, not of %d", n, b.Sequence())}); err != nil {
 			return err
 		}
 	}
@@ -333,21 +386,21 @@ func (c *checker) counts() error {
 		id, ok := blobOfKey(k)
 		n, _, whole := decodeCount(k, v)
 		if !ok || !whole {
-			if err := c.fault(&Damage{Detail: fmt.Sprintf("the count of a blob cannot be read (%x)", k)}); err != nil {
+			if err := c.Fault(&Damage{Detail: fmt.Sprintf("the count of a blob cannot be read (%x)", k)}); err != nil {
 				return err
 			}
 			continue
 		}
 		seen[id] = true
 		if want := c.named[id]; n < want || n > want && !c.blind && n < many {
-			if err := c.fault(&Damage{Detail: fmt.Sprintf("blob %s is counted %d times, not %d", id.name(), n, want)}); err != nil {
+			if err := c.Fault(&Damage{Detail: fmt.Sprintf("blob %s is counted %d times, not %d", id.name(), n, want)}); err != nil {
 				return err
 			}
 		}
 	}
 	for id := range c.named {
 		if !seen[id] {
-			if err := c.fault(&Damage{Detail: fmt.Sprintf("blob %s is not counted", id.name())}); err != nil {
+			if err := c.Fault(&Damage{Detail: fmt.Sprintf("blob %s is not counted", id.name())}); err != nil {
 				return err
 			}
 		}

@@ -28,6 +28,7 @@ type Reader struct {
 	cache chunkCache
 	last  lastRecord
 	upTo  uint64 // batches that the reader sees
+	ident identityRoom
 	// hidden is set by eachRecord.
 	hidden *Damage
 }
@@ -37,6 +38,7 @@ type Reader struct {
 type lastRecord struct {
 	inst   uint64
 	record *storedRecord
+	room   *storedRecord // for record; nil: each gets its own
 }
 
 // instReader is the buckets of an instance in a transaction.
@@ -177,13 +179,19 @@ func (r *Reader) Record(inst uint64, c coord.Coord) (rec Record, ok bool, err er
 // not be in the transaction. What the record holds inline may be the
 // transaction's memory.
 func (r *Reader) find(inst uint64, c coord.Coord) (*storedRecord, *Output, error) {
+	return r.findIn(&r.last, inst, c)
+}
+
+// findIn is find, and remembers what it found in last. What last holds already
+// is written over if it is room that the caller has given.
+func (r *Reader) findIn(last *lastRecord, inst uint64, c coord.Coord) (*storedRecord, *Output, error) {
 	if e, gone := r.store.pending.record(inst, c); gone {
 		return nil, nil, nil
 	} else if e != nil && e.batch <= r.upTo {
 		return e.record, e.output, nil
 	}
-	if l := &r.last; l.record != nil && l.inst == inst && l.record.Coord == c {
-		return l.record, nil, nil
+	if last.record != nil && last.inst == inst && last.record.Coord == c {
+		return last.record, nil, nil
 	}
 	in := r.instance(inst)
 	r.key = appendJobKey(r.key[:0], c)
@@ -195,8 +203,12 @@ func (r *Reader) find(inst uint64, c coord.Coord) (*storedRecord, *Output, error
 	if err != nil {
 		return nil, nil, err
 	}
-	r.last = lastRecord{inst, &rec}
-	return &rec, nil, nil
+	last.inst, last.record = inst, last.room
+	if last.room == nil {
+		last.record = new(storedRecord)
+	}
+	*last.record = rec
+	return last.record, nil, nil
 }
 
 // decodeStored reads a record as it lies in the database.

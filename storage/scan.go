@@ -43,7 +43,7 @@ func (r *Reader) Look(inst uint64, job coord.Coord) (items, blobs uint64, err er
 	if rec == nil {
 		return 0, 0, ErrNoRecord
 	}
-	if err := r.checkOutput(inst, rec, out, false); err != nil {
+	if err := r.checkOutput(inst, rec, out, nil); err != nil {
 		return 0, 0, err
 	}
 	if rec.flags&flagBlobs == 0 {

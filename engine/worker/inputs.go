@@ -161,12 +161,7 @@ func (in *input) single(r *storage.Reader, c coord.Coord) (a assembled, err erro
 
 // at is the entity's value at a coordinate of its dimensions.
 func (in *input) at(r *storage.Reader, c coord.Coord) (v value.Value, err error) {
-	job, item := c, uint32(0)
-	if in.ref.Entity.Producer.Spawn != nil {
-		last := c.Len() - 1
-		job, item = c.Prefix(last), c.At(last)
-	}
-	dataflow, job, err := in.locate.find(in.producer, job)
+	dataflow, job, item, err := in.place(c)
 	if err != nil {
 		return v, err
 	}
@@ -176,9 +171,25 @@ func (in *input) at(r *storage.Reader, c coord.Coord) (v value.Value, err error)
 		return nil
 	})
 	if err == nil && !found {
-		err = &storage.Damage{Instance: dataflow, Coord: job, Detail: fmt.Sprintf("item %d is missing", item)}
+		err = itemMissing(dataflow, job, item)
 	}
 	return v, err
+}
+
+// place is where the entity's value at a coordinate of its dimensions lies: in
+// which dataflow, of which job, the how manieth of its items.
+func (in *input) place(c coord.Coord) (dataflow uint64, job coord.Coord, item uint32, err error) {
+	job = c
+	if in.ref.Entity.Producer.Spawn != nil {
+		last := c.Len() - 1
+		job, item = c.Prefix(last), c.At(last)
+	}
+	dataflow, job, err = in.locate.find(in.producer, job)
+	return dataflow, job, item, err
+}
+
+func itemMissing(dataflow uint64, job coord.Coord, item uint32) error {
+	return &storage.Damage{Instance: dataflow, Coord: job, Detail: fmt.Sprintf("item %d is missing", item)}
 }
 
 // sliced is an argument that slices: a nested list.

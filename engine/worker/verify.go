@@ -1,7 +1,6 @@
 package worker
 
 import (
-	"crypto/sha256"
 	"fmt"
 
 	"operon/spec"
@@ -14,11 +13,21 @@ import (
 const digestsKept = 64 << 10
 
 // Verifier computes job keys without running anything. It holds no slice, however
-// long, only its digest. It must not be used by two goroutines at once.
-type Verifier struct{ digests map[sliceKey]value.Digest }
+// long, and no value, only digests. It must not be used by two goroutines at once.
+type Verifier struct {
+	digests map[sliceKey]value.Digest // of what several jobs take
+	sum     value.Identities
+	stop    func() error
+}
 
-// NewVerifier makes one.
-func NewVerifier() *Verifier { return &Verifier{map[sliceKey]value.Digest{}} }
+// NewVerifier makes one. stop, if not nil, is called now and then while something
+// large is read, and ends that with its error.
+func NewVerifier(stop func() error) *Verifier {
+	if stop == nil {
+		stop = func() error { return nil }
+	}
+	return &Verifier{digests: map[sliceKey]value.Digest{}, stop: stop}
+}
 
 // Key is the key of the job of d at c, from its inputs as they lie in the store
 // now. An input that d.Locate does not know is ErrNotLocated; one that can't be
@@ -52,18 +61,20 @@ func (v *Verifier) inputs(digests []value.Digest, r *storage.Reader, d *Dataflow
 
 func (v *Verifier) input(r *storage.Reader, d *Dataflow, n int, c coord.Coord) (value.Digest, error) {
 	in := &d.inputs[n]
-	if len(in.slice) == 0 {
-		got, err := in.at(r, c.Project(in.from))
-		if err != nil {
-			return value.Digest{}, err
-		}
-		return got.Digest(), nil
+	if len(in.slice) == 0 && len(in.pins) == len(d.Task.Context) {
+		return v.single(r, in, c.Project(in.from))
 	}
 	key := sliceKey{d.ID, n, c.Project(in.pins)}
 	if digest, ok := v.digests[key]; ok {
 		return digest, nil
 	}
-	digest, err := in.digest(r, c)
+	var digest value.Digest
+	var err error
+	if len(in.slice) == 0 {
+		digest, err = v.single(r, in, c.Project(in.from))
+	} else {
+		digest, err = v.slice(r, in, c)
+	}
 	if err != nil {
 		return digest, err
 	}
@@ -74,16 +85,50 @@ func (v *Verifier) input(r *storage.Reader, d *Dataflow, n int, c coord.Coord) (
 	return digest, nil
 }
 
-// digest is the digest of the slice that the job at c takes: first its shape is
+// single is the digest of an entity's value at a coordinate of its dimensions.
+func (v *Verifier) single(r *storage.Reader, in *input, c coord.Coord) (value.Digest, error) {
+	dataflow, job, item, err := in.place(c)
+	if err != nil {
+		return value.Digest{}, err
+	}
+	digest, found, err := r.ItemDigest(dataflow, job, item, v.stop)
+	if err == nil && !found {
+		err = itemMissing(dataflow, job, item)
+	}
+	return digest, err
+}
+
+// slice is the digest of the slice that the job at c takes: first its shape is
 // walked, then its values, so that neither has to wait for the other in memory.
-func (in *input) digest(r *storage.Reader, c coord.Coord) (d value.Digest, err error) {
+func (v *Verifier) slice(r *storage.Reader, in *input, c coord.Coord) (d value.Digest, err error) {
 	shape := &value.Slice{Lens: make([][]uint32, len(in.slice))}
 	err = in.walk(r, c, steps{list: func(level int, n uint32) { shape.Lens[level] = append(shape.Lens[level], n) }})
 	if err != nil {
 		return d, err
 	}
-	h := sha256.New()
-	shape.WriteIdentity(h)
-	err = in.walk(r, c, in.items(r, func(v value.Value) { v.WriteIdentity(h) }))
-	return value.Digest(h.Sum(nil)), err
+	v.sum.Reset()
+	shape.WriteIdentity(&v.sum)
+	err = in.walk(r, c, in.runs(
+		func(dataflow uint64, job coord.Coord, n uint32) error {
+			_, err := r.Identities(dataflow, job, 0, n, &v.sum, v.stop)
+			if err == nil {
+				err = v.stop()
+			}
+			return err
+		},
+		func(at coord.Coord) error {
+			dataflow, job, item, err := in.place(at)
+			if err != nil {
+				return err
+			}
+			n, err := r.Identities(dataflow, job, item, item+1, &v.sum, v.stop)
+			if err == nil && n == 0 {
+				err = itemMissing(dataflow, job, item)
+			}
+			if err == nil && at.Len() > 0 && at.At(at.Len()-1)%1024 == 0 {
+				err = v.stop()
+			}
+			return err
+		}))
+	return v.sum.Sum(), err
 }

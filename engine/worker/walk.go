@@ -86,8 +86,23 @@ func (in *input) length(r *storage.Reader, l level, index []uint32) (uint64, sto
 // items are the steps that hand every value of a slice to fn, holes included.
 func (in *input) items(r *storage.Reader, fn func(value.Value)) steps {
 	hand := func(_ uint32, v value.Value) error { fn(v); return nil }
+	return in.runs(
+		func(dataflow uint64, job coord.Coord, n uint32) error { return r.Values(dataflow, job, 0, n, hand) },
+		func(at coord.Coord) error {
+			v, err := in.at(r, at)
+			if err == nil {
+				fn(v)
+			}
+			return err
+		})
+}
+
+// runs are the steps that meet every value of a slice: several with the first n
+// items of a job, one with a value at a coordinate of the entity's dimensions. A
+// hole in the place of a list is the one item of its job.
+func (in *input) runs(several func(dataflow uint64, job coord.Coord, n uint32) error, one func(at coord.Coord) error) steps {
 	return steps{
-		hole: func(dataflow uint64, job coord.Coord) error { return r.Values(dataflow, job, 0, 1, hand) },
+		hole: func(dataflow uint64, job coord.Coord) error { return several(dataflow, job, 1) },
 		run: func(index []uint32, pos int, n uint32) error {
 			if in.ref.Entity.Producer.Spawn != nil {
 				// The innermost dimension is the spawned one: the list is a job's own.
@@ -95,15 +110,13 @@ func (in *input) items(r *storage.Reader, fn func(value.Value)) steps {
 				if err != nil {
 					return err
 				}
-				return r.Values(dataflow, job, 0, n, hand)
+				return several(dataflow, job, n)
 			}
 			for i := range n {
 				index[pos] = i
-				v, err := in.at(r, coord.Of(index...))
-				if err != nil {
+				if err := one(coord.Of(index...)); err != nil {
 					return err
 				}
-				fn(v)
 			}
 			return nil
 		},

@@ -2,7 +2,7 @@ package value
 
 import (
 	"encoding/binary"
-	"hash"
+	"io"
 )
 
 // Slice is a nested list of values: what a reference Entity<d1, …, dn> gives.
@@ -57,7 +57,7 @@ func (s *Slice) AppendJSON(b []byte, item func([]byte, Value) []byte) []byte {
 
 // WriteIdentity writes to h what makes the slice what it is: its shape and its
 // values, holes as holes.
-func (s *Slice) WriteIdentity(h hash.Hash) {
+func (s *Slice) WriteIdentity(h io.Writer) {
 	var n [4]byte
 	put := func(x uint32) {
 		binary.BigEndian.PutUint32(n[:], x)

@@ -17,7 +17,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"hash"
 	"io"
 	"strconv"
 	"unicode/utf8"
@@ -138,7 +137,7 @@ func (v Value) AppendJSON(b []byte) []byte {
 // WriteIdentity writes to h what makes the value the value it is, framed so
 // that no two sequences of different values write the same: the JSON text; of
 // a file name, executable bit and content digest; of a hole that it is one.
-func (v Value) WriteIdentity(h hash.Hash) {
+func (v Value) WriteIdentity(h io.Writer) {
 	var head [9]byte
 	head[0] = byte(v.Kind)
 	switch v.Kind {

@@ -262,7 +262,7 @@ func (c *checker) survey(ctx context.Context) (sv *survey, err error) {
 		last.Asked = c.img.foot.Asked
 	}
 	err = c.data.View(func(r *storage.Reader) error {
-		sv, err = look(ctx, c.p, c.e.bodies, r, last, true)
+		sv, err = lookPast(ctx, c.p, c.e.bodies, r, last, true)
 		return err
 	})
 	if err == nil || ignoreDamage(err) != nil {

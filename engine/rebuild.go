@@ -40,6 +40,7 @@ type RebuildReport struct {
 	Dropped  int64         `json:"dropped"` // results that are gone
 	Aside    int64         `json:"aside"`   // results that may be taken back
 	Tasks    []RebuildTask `json:"tasks"`   // file order
+	Memo     RebuildMemo   `json:"memo"`
 	Elapsed  float64       `json:"elapsed_s"`
 }
 
@@ -50,6 +51,13 @@ type RebuildTask struct {
 	Dropped int64            `json:"dropped"`
 	Aside   int64            `json:"aside"`
 	Reasons map[string]int64 `json:"reasons"` // why results were dropped or put aside, counted
+}
+
+// RebuildMemo is what a rebuild dropped of the results of earlier definitions,
+// which nobody reads but a run that looks for results to take back.
+type RebuildMemo struct {
+	Dropped int64            `json:"dropped"`
+	Reasons map[string]int64 `json:"reasons"` // kinds of faults, counted
 }
 
 // Reasons of a rebuild to let go of a result. Those with damage are the kinds of
@@ -217,5 +225,21 @@ func (l *loop) inconsistent(d *storage.Damage) error {
 			out.Task, out.Coord = f.task.Name, d.Coord.Format(f.task.ContextNames())
 		}
 	}
+	return out
+}
+
+// inconsistentAt is the error that something in the data is damaged which a
+// rebuild drops.
+func inconsistentAt(data *storage.Store, d *storage.Damage) *InconsistentError {
+	out := &InconsistentError{Detail: d.Detail, Mend: mendState}
+	_ = data.View(func(r *storage.Reader) error { // without, it does not say where
+		if h, ok, _ := r.Header(d.Instance); ok {
+			out.Task = h.Task
+			if d.Kind.OfJob() {
+				out.Coord = d.Coord.Format(h.Dims)
+			}
+		}
+		return nil
+	})
 	return out
 }

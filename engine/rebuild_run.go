@@ -56,7 +56,7 @@ func (e *Engine) rebuild(ctx context.Context, ask rebuildAsk) (*RebuildReport, e
 		return nil, stateError(e.dir, "look at the metadata", err)
 	}
 	b := &rebuilding{e: e, ask: ask}
-	b.rep = &RebuildReport{Pipeline: e.p.Name, Why: e.stores.why, Tasks: []RebuildTask{}}
+	b.rep = &RebuildReport{Pipeline: e.p.Name, Why: e.stores.why, Tasks: []RebuildTask{}, Memo: RebuildMemo{Reasons: map[string]int64{}}}
 	if err := b.look(ctx); err != nil {
 		return nil, err
 	}
@@ -92,7 +92,7 @@ func (b *rebuilding) look(ctx context.Context) error {
 	case err != nil:
 		return stateError(e.dir, "look at the data", err)
 	}
-	if b.ask.strict {
+	if b.ask.strict && (err != nil || e.stores.damage != nil || slices.ContainsFunc(b.audit.damage, func(d *storage.Damage) bool { return !b.isMemo(d) })) {
 		return b.inconsistent(err)
 	}
 	changed, mendErr := e.stores.data.Mend(ctx)
@@ -140,7 +140,7 @@ func (b *rebuilding) survey(ctx context.Context) error {
 	last := e.stores.last
 	last.State = string(StateStopped) // nothing is run again because it is never reused
 	err := e.stores.data.View(func(r *storage.Reader) (err error) {
-		b.sv, err = look(ctx, e.p, e.bodies, r, last, true)
+		b.sv, err = lookPast(ctx, e.p, e.bodies, r, last, true)
 		return err
 	})
 	if err != nil {
@@ -375,11 +375,22 @@ func (b *rebuilding) dropDamaged(d *storage.Batch) {
 	for _, damage := range b.audit.damage {
 		switch {
 		case damage.Kind.OfJob():
+			if b.isMemo(damage) {
+				b.rep.Memo.Dropped++
+				b.rep.Memo.Reasons[string(faultOf(damage.Kind))]++
+			}
 			d.DropRecord(damage.Instance, damage.Coord)
 		case damage.Kind == storage.DamagedFailure:
 			d.DropFailure(damage.Instance, damage.Coord)
 		}
 	}
+}
+
+// isMemo reports whether damage is of a result that is kept of an earlier
+// definition.
+func (b *rebuilding) isMemo(d *storage.Damage) bool {
+	h, known := b.audit.headers[d.Instance]
+	return known && h.State == storage.Retired && d.Kind.OfJob()
 }
 
 // dropSkipped drops the dataflows of skipped tasks, and earlier ones that a run
@@ -536,6 +547,9 @@ func (r *RebuildReport) String() string {
 	text += fmt.Sprintf(": kept %d results", r.Kept)
 	if r.Dropped > 0 {
 		text += fmt.Sprintf(", dropped %d", r.Dropped)
+	}
+	if r.Memo.Dropped > 0 {
+		text += fmt.Sprintf(", dropped %d damaged ones of earlier definitions", r.Memo.Dropped)
 	}
 	if r.Aside > 0 {
 		text += fmt.Sprintf(", put %d aside", r.Aside)

@@ -114,6 +114,9 @@ func (e *Engine) plan(ctx context.Context) (pl *plan, err error) {
 		pl.survey, err = look(ctx, e.p, e.bodies, r, e.stores.last, e.stores.found)
 		return err
 	})
+	if d, damaged := errors.AsType[*storage.Damage](err); damaged {
+		return nil, inconsistentAt(e.stores.data, d)
+	}
 	if err != nil {
 		return nil, stateError(e.dir, "read what is there", err)
 	}

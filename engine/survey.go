@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"slices"
 
 	"operon/engine/body"
@@ -22,11 +23,22 @@ type survey struct {
 	memo      map[value.Digest][]uint64 // by fingerprint: the dataflows that hold results
 	released  map[uint64]bool           // dataflows whose values were deleted
 	facts     facts                     // what the decisions rest on
+	damage    *storage.Damage           // of a source's result, nil: none was met
 }
 
 // look surveys a state for a pipeline. last is the footprint of the run that was
 // there last, found whether there was one.
 func look(ctx context.Context, p *spec.Pipeline, bodies *body.Config, r *storage.Reader, last meta.Footprint, found bool) (*survey, error) {
+	s, err := lookPast(ctx, p, bodies, r, last, found)
+	if err == nil && s.damage != nil {
+		return nil, s.damage
+	}
+	return s, err
+}
+
+// lookPast is look for those who mend or tell of damage: results of sources that
+// can't be read are taken for those of what the sources look at now.
+func lookPast(ctx context.Context, p *spec.Pipeline, bodies *body.Config, r *storage.Reader, last meta.Footprint, found bool) (*survey, error) {
 	s := &survey{
 		newRun: !found || RunState(last.State) == StateComplete,
 		memo:   map[value.Digest][]uint64{}, released: map[uint64]bool{},
@@ -118,7 +130,10 @@ func (s *survey) lookAt(p *spec.Pipeline, r *storage.Reader, f *facts, last aske
 			same = same && rec.Key == spec.JobKey(t, nil, rec.Coord, s.content[t.Index])
 			return nil
 		})
-		if err != nil {
+		if d, damaged := errors.AsType[*storage.Damage](err); damaged && s.damage == nil {
+			s.damage = d
+		}
+		if ignoreDamage(err) != nil {
 			return err
 		}
 		f.content[t.Name] = same

@@ -71,15 +71,10 @@ func writeRebuild(w io.Writer, r *engine.RebuildReport, run string) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(table, "kept\tdropped\taside\t  task")
 	for _, t := range r.Tasks {
-		var why []string
-		for _, reason := range slices.Sorted(maps.Keys(t.Reasons)) {
-			why = append(why, fmt.Sprintf("%d %s", t.Reasons[reason], reason))
-		}
-		task := t.Task
-		if len(why) > 0 {
-			task += ": " + strings.Join(why, ", ")
-		}
-		fmt.Fprintf(table, "%d\t%d\t%d\t  %s\n", t.Kept, t.Dropped, t.Aside, task)
+		fmt.Fprintf(table, "%d\t%d\t%d\t  %s\n", t.Kept, t.Dropped, t.Aside, withReasons(t.Task, t.Reasons))
+	}
+	if r.Memo.Dropped > 0 {
+		fmt.Fprintf(table, "\t%d\t\t  %s\n", r.Memo.Dropped, withReasons("(earlier definitions)", r.Memo.Reasons))
 	}
 	if err := table.Flush(); err != nil {
 		return err
@@ -90,4 +85,16 @@ func writeRebuild(w io.Writer, r *engine.RebuildReport, run string) error {
 	}
 	_, err := fmt.Fprintln(w, text)
 	return err
+}
+
+// withReasons is a name with the reasons for what became of it, counted.
+func withReasons(name string, reasons map[string]int64) string {
+	var why []string
+	for _, reason := range slices.Sorted(maps.Keys(reasons)) {
+		why = append(why, fmt.Sprintf("%d %s", reasons[reason], reason))
+	}
+	if len(why) == 0 {
+		return name
+	}
+	return name + ": " + strings.Join(why, ", ")
 }

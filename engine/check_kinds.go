@@ -7,6 +7,7 @@ type FaultKind string
 const (
 	FaultDataMissing    FaultKind = "data-missing"
 	FaultDataDamaged    FaultKind = "data-damaged"
+	FaultFreeList       FaultKind = "free-list-damaged"
 	FaultDataBehind     FaultKind = "data-behind"
 	FaultMetaMissing    FaultKind = "metadata-missing"
 	FaultMetaDamaged    FaultKind = "metadata-damaged"
@@ -48,7 +49,9 @@ const (
 	mendMeta  = "operon run or operon rebuild makes the metadata again from the data"
 	mendJob   = "operon run --redo-inconsistent runs the job again; operon rebuild drops it and all that hangs on it"
 	mendState = "operon run --redo-inconsistent or operon rebuild mends it"
-	mendData  = "put back a copy of data.db, or start over with operon run --fresh"
+	mendFile  = "operon rebuild or operon run --redo-inconsistent copies what can be read of data.db into a new one"
+	mendData  = mendFile + "; or put back a copy of it, or start over with operon run --fresh"
+	mendNone  = "nothing can be copied out of it: put back a copy of it, or start over with operon run --fresh"
 )
 
 // Kind is a kind of fault or note, and what it means.
@@ -62,7 +65,8 @@ type Kind struct {
 func FaultKinds() []Kind {
 	return []Kind{
 		{string(FaultDataMissing), "data.db is gone, and the metadata says that there were results", "put data.db back, or start over with operon run --fresh"},
-		{string(FaultDataDamaged), "data.db can't be read as a database", mendData},
+		{string(FaultDataDamaged), "data.db can't be read as a database, all of it or a part", mendData},
+		{string(FaultFreeList), "data.db can be read, and writing to it would write over what is in use", mendFile},
 		{string(FaultDataBehind), "the metadata knows of commits that the data has not: an old copy of data.db was put back", mendMeta},
 		{string(FaultMetaMissing), "there is no metadata", mendMeta},
 		{string(FaultMetaDamaged), "the metadata can't be read, all of it or a part", mendMeta},

@@ -84,10 +84,13 @@ func (c *checker) open() (err error) {
 	case errors.Is(err, fs.ErrNotExist):
 		c.fault(nil, "", FaultDataMissing, "it is gone")
 	case storage.IsDamage(err):
-		c.fault(nil, "", FaultDataDamaged, err.Error())
+		c.fault(nil, "", FaultDataDamaged, why(err))
 	case err != nil:
 		return stateError(c.e.dir, "open the data", err)
 	default:
+		if d := c.data.FreeListDamage(); d != nil {
+			c.fault(nil, "", FaultFreeList, d.Detail)
+		}
 		err := c.data.View(func(r *storage.Reader) (err error) {
 			foot, found, err = r.Footprint()
 			return ignoreDamage(err) // it is reported with the other damage
@@ -142,19 +145,22 @@ func (c *checker) openMeta(data storage.Footprint, inData bool) error {
 		c.fault(nil, "", FaultMetaOlder, older.Error())
 		return nil
 	case meta.IsDamage(err):
-		c.fault(nil, "", FaultMetaDamaged, err.Error())
+		c.fault(nil, "", FaultMetaDamaged, why(err))
 		return nil
 	case err != nil:
 		return stateError(c.e.dir, "open the metadata", err)
 	}
 	defer s.Close() // read only: nothing can be lost
+	if d := s.FreeListDamage(); d != nil {
+		c.fault(nil, "", FaultMetaDamaged, d.Detail)
+	}
 	err = s.View(func(r *meta.Reader) error { return r.Verify() })
 	if err == nil {
 		c.img, err = readImage(s, true)
 	}
 	if meta.IsDamage(err) {
 		c.img = nil
-		c.fault(nil, "", FaultMetaDamaged, err.Error())
+		c.fault(nil, "", FaultMetaDamaged, why(err))
 		return nil
 	}
 	if err != nil {

@@ -31,6 +31,9 @@ type Engine struct {
 	room    needs    // of the machine
 	gpus    []string // those that jobs may use
 
+	lost     *DamagedError  // data.db can't be opened, and is to be salvaged
+	salvaged *SalvageReport // it was
+
 	requests chan request
 	ended    chan struct{} // closed when Run has ended
 }
@@ -111,10 +114,14 @@ func (e *Engine) open() (err error) {
 			return err
 		}
 	}
-	if e.stores, err = openStores(e.dir, e.o.Hook); err != nil {
+	e.stores, err = openStores(e.dir, e.o.Hook)
+	if d, damaged := e.ofData(err); damaged && e.salvages() {
+		e.lost, err = d, nil // its first use is to salvage it
+	}
+	if err != nil {
 		return err
 	}
-	if e.stores.found {
+	if e.lost == nil && e.stores.found {
 		if err := e.foreign(e.stores.last); err != nil {
 			return err
 		}

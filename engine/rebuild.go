@@ -41,7 +41,10 @@ type RebuildReport struct {
 	Aside    int64         `json:"aside"`   // results that may be taken back
 	Tasks    []RebuildTask `json:"tasks"`   // file order
 	Memo     RebuildMemo   `json:"memo"`
-	Elapsed  float64       `json:"elapsed_s"`
+	// Salvaged is what was done first about a data.db that could not be read, or
+	// not be written to; nil: nothing had to be.
+	Salvaged *SalvageReport `json:"salvaged,omitempty"`
+	Elapsed  float64        `json:"elapsed_s"`
 }
 
 // RebuildTask is what a rebuild did with a task's results.
@@ -78,15 +81,15 @@ const (
 // in one commit, and until then nothing has changed; another rebuild changes
 // nothing. A run then goes on, and executes what was dropped.
 //
-// The errors are those of New, and ErrNoState where there is nothing. Data that
-// can't be read at all is a *DamagedError.
+// The errors are those of New, and ErrNoState where there is nothing. Data of which
+// nothing can be read is a *DamagedError.
 func Rebuild(ctx context.Context, p *spec.Pipeline, o RebuildOptions) (*RebuildReport, error) {
 	for _, name := range append(append([]string(nil), o.Skip...), o.Redo...) {
 		if p.Task(name) == nil {
 			return nil, unknownTask(p, name)
 		}
 	}
-	o.Fresh = false
+	o.Fresh, o.Rebuild = false, true
 	e, err := prepare(p, o.Options)
 	if err != nil {
 		return nil, err
@@ -100,7 +103,7 @@ func Rebuild(ctx context.Context, p *spec.Pipeline, o RebuildOptions) (*RebuildR
 	if err := e.open(); err != nil {
 		return nil, errors.Join(err, e.Close())
 	}
-	if !e.stores.found {
+	if e.lost == nil && !e.stores.found {
 		return nil, errors.Join(ErrNoState, e.Close())
 	}
 	if err := e.endStrays(ctx); err != nil {
@@ -165,8 +168,8 @@ func downstream(p *spec.Pipeline, names []string) []bool {
 
 // mend makes the metadata again before a run where that is needed or asked for.
 func (e *Engine) mend(ctx context.Context) error {
-	asked := e.o.Rebuild || e.o.RedoInconsistent
-	if !e.stores.found || !e.stores.rebuild && !asked {
+	asked := e.salvages()
+	if e.lost == nil && (!e.stores.found || !e.stores.rebuild && !asked) {
 		return nil
 	}
 	began := time.Now()

@@ -42,8 +42,30 @@ type fate struct {
 	reasons map[string]int64
 }
 
-// rebuild makes the metadata again from the data.
-func (e *Engine) rebuild(ctx context.Context, ask rebuildAsk) (*RebuildReport, error) {
+// rebuild makes the metadata again from the data, which it salvages first if it
+// must and may.
+func (e *Engine) rebuild(ctx context.Context, ask rebuildAsk) (rep *RebuildReport, err error) {
+	lost := e.lost
+	if lost == nil {
+		rep, err = e.rebuildOnce(ctx, ask)
+		d, damaged := e.ofData(err)
+		if !damaged || ask.strict || e.salvaged != nil {
+			return rep, err
+		}
+		lost = d
+		_ = e.stores.close() // what it could not write is of a rebuild that begins anew
+		e.stores = nil
+	}
+	if err := e.salvage(ctx, lost); err != nil {
+		return nil, err
+	}
+	if rep, err = e.rebuildOnce(ctx, ask); err == nil {
+		rep.Salvaged = e.salvaged
+	}
+	return rep, err
+}
+
+func (e *Engine) rebuildOnce(ctx context.Context, ask rebuildAsk) (*RebuildReport, error) {
 	began := time.Now()
 	if ask.say == nil {
 		ask.say = func(Progress) {}
@@ -254,7 +276,7 @@ func (b *rebuilding) somethingAbove(t *spec.TaskSpec) bool {
 			return true
 		}
 	}
-	return len(b.audit.damage) > 0 // a record that is gone without a trace
+	return len(b.audit.damage) > 0 || b.e.salvaged != nil // a record that is gone without a trace
 }
 
 func (b *rebuilding) whyReplaced(t *spec.TaskSpec) string {
@@ -361,7 +383,7 @@ func (b *rebuilding) swap(ctx context.Context) error {
 	}
 	b.sum(st, foot)
 	e.stores.last, e.stores.found, e.stores.rebuild, e.stores.why, e.stores.damage = foot, true, false, "", nil
-	if b.rep.Dropped+b.rep.Aside > 0 || len(b.audit.damage) > 0 {
+	if b.rep.Dropped+b.rep.Aside > 0 || len(b.audit.damage) > 0 || e.salvaged != nil {
 		if _, err := e.stores.data.Sweep(ctx); err != nil {
 			return &MachineError{Doing: "remove files that nothing names", Err: err}
 		}
@@ -553,6 +575,9 @@ func (r *RebuildReport) String() string {
 	}
 	if r.Aside > 0 {
 		text += fmt.Sprintf(", put %d aside", r.Aside)
+	}
+	if r.Salvaged != nil {
+		text = r.Salvaged.String() + ", " + text
 	}
 	var parts []string
 	for _, t := range r.Tasks {

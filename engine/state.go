@@ -266,11 +266,15 @@ func stateError(dir, doing string, err error) error {
 	}
 	var damaged *boltfile.DamagedError
 	if errors.As(err, &damaged) {
-		return &DamagedError{Path: damaged.Path, Detail: damaged.Detail, Mend: "put back a copy of it, or start over with --fresh"}
+		mend := mendData
+		if filepath.Base(damaged.Path) == meta.FileName {
+			mend = mendMeta
+		}
+		return &DamagedError{Path: damaged.Path, Detail: damaged.Detail, Mend: mend}
 	}
 	var damage *storage.Damage
 	if errors.As(err, &damage) {
-		return &DamagedError{Path: filepath.Join(dir, storage.DataFile), Detail: damage.Error(), Mend: "put back a copy of it, or start over with --fresh"}
+		return &DamagedError{Path: filepath.Join(dir, storage.DataFile), Detail: damage.Detail, Mend: mendData}
 	}
 	var newerData *storage.NewerError
 	if errors.As(err, &newerData) {

@@ -149,6 +149,10 @@ func (s *Store) Flush(ctx context.Context) error { return s.file.Flush(ctx) }
 // Failed is what ended writing, nil while nothing did.
 func (s *Store) Failed() error { return s.file.Failed() }
 
+// FreeListDamage is what is wrong with the list of free pages of the file; see
+// boltfile.File.
+func (s *Store) FreeListDamage() *boltfile.DamagedError { return s.file.FreeListDamage() }
+
 // Close waits until everything submitted is durable and closes the store.
 func (s *Store) Close() error { return s.file.Close() }
 

@@ -196,6 +196,10 @@ func (s *Store) Flush(ctx context.Context) error {
 // What was durable by then stays; open the store anew to write again.
 func (s *Store) Failed() error { return s.file.Failed() }
 
+// FreeListDamage is what is wrong with the list of free pages of data.db; see
+// boltfile.File.
+func (s *Store) FreeListDamage() *boltfile.DamagedError { return s.file.FreeListDamage() }
+
 // Close waits until everything submitted is durable and closes the store. What
 // is dropped in steps goes on being so when the store is opened for writing
 // again.

@@ -82,7 +82,11 @@ func copyTo(temp, path string, o Options) (err error) {
 		}
 		err = errors.Join(err, from.db.Close())
 	}()
-	if err := guard(path, func() error { return checkTree(from.raw, path) }); err != nil {
+	err = guard(path, func() error {
+		_, err := checkTree(from.raw, path) // the copy has a list of free pages of its own
+		return err
+	})
+	if err != nil {
 		return err
 	}
 	// Nothing is synced on the way: until the copy has its name it is nothing.

@@ -20,8 +20,11 @@
 // on memory beyond the end of a truncated file, or follow pages in a circle.
 // Open therefore walks the branch pages and the list of buckets once, which
 // finds pages outside the file, pages that are used twice and pages that are
-// both used and free, and buckets that make no sense; and every use of the file turns panics that come from bbolt, and faults, into a
-// *DamagedError. What lies in the leaves is not looked at by Open; values
+// both used and free, and buckets that make no sense; and every use of the file
+// turns panics that come from bbolt, and faults, into a *DamagedError. A list of
+// free pages that is damaged shuts out those who write, as bbolt would write over
+// pages that are in use; those who read are told (FreeListDamage). Salvage makes
+// a new file of what can still be read. What lies in the leaves is not looked at by Open; values
 // carry a checksum of their own for that (Seal, Unseal).
 //
 // # Caveats

@@ -37,6 +37,10 @@ type File struct {
 	raw  *os.File // db's own handle, to be closed where db can't
 	opts Options
 
+	// free is what is wrong with the list of free pages, of a file that is only
+	// read.
+	free *DamagedError
+
 	// stuck is the damage after which bbolt's locks may be held for ever.
 	stuck atomic.Pointer[DamagedError]
 
@@ -55,6 +59,10 @@ func (f *File) Path() string { return f.path }
 
 // ReadOnly reports whether the file was opened for reading only.
 func (f *File) ReadOnly() bool { return f.opts.ReadOnly }
+
+// FreeListDamage is what is wrong with the list of free pages, nil if nothing is.
+// Only a file opened for reading can have such damage: Open refuses it to others.
+func (f *File) FreeListDamage() *DamagedError { return f.free }
 
 // View calls fn in a read transaction. Everything that fn gets from it ends
 // with it. It returns fn's error, or a *DamagedError.

@@ -1,7 +1,6 @@
 package boltfile
 
 import (
-	"fmt"
 	"runtime"
 	"runtime/debug"
 	"strings"
@@ -36,7 +35,7 @@ func damage(p any) (detail string, ok bool) {
 	if !fromBolt() {
 		return "", false
 	}
-	return fmt.Sprintf("a page makes no sense (%v)", p), true
+	return "a page makes no sense", true
 }
 
 // fromBolt reports whether the innermost frame that panicked, the runtime and

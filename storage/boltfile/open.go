@@ -44,9 +44,18 @@ func Open(path string, o Options) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := guard(path, func() error { return checkTree(f.raw, path) }); err != nil {
+	var free *DamagedError
+	err = guard(path, func() (err error) {
+		free, err = checkTree(f.raw, path)
+		return err
+	})
+	if err == nil && free != nil && !o.ReadOnly {
+		err = free
+	}
+	if err != nil {
 		return nil, errors.Join(err, f.db.Close())
 	}
+	f.free = free
 	if o.ReadOnly {
 		close(f.stopped)
 	} else {
@@ -134,6 +143,11 @@ func open(path string, o Options) (*File, error) {
 	})
 	var damaged *DamagedError
 	if errors.As(err, &damaged) && f.raw != nil {
+		if free, found := checkTree(f.raw, path); found != nil {
+			err = found // which says more
+		} else if free != nil {
+			err = free
+		}
 		release(f.raw) // bbolt panicked and did not
 	}
 	if err != nil {

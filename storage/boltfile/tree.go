@@ -3,6 +3,7 @@ package boltfile
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"io"
@@ -34,32 +35,44 @@ type tree struct {
 	file     io.ReaderAt
 	path     string
 	pageSize int
-	high     uint64 // pages from here on do not exist
+	high     uint64  // pages from here on do not exist
+	used     pageSet // pages that something leads to, the first of each run
+	tails    pageSet // the others of the runs that were read
 	free     pageSet
-	used     pageSet
+	freeIDs  []uint64
 	name     []byte // of the last bucket
 }
 
 // checkTree reads the pages that lead to others and returns a *DamagedError if
 // following them would leave the file or go in a circle: bbolt would not come
 // back from the latter. It costs about one page in a hundred of a large file.
-func checkTree(file *os.File, path string) error {
+//
+// free is what is wrong with the list of free pages. Who only reads does not need
+// it; who writes would write over pages that are in use.
+func checkTree(file *os.File, path string) (free *DamagedError, err error) {
 	info, err := file.Stat()
 	if err != nil {
-		return fmt.Errorf("check database %q: %w", path, err)
+		return nil, fmt.Errorf("check database %q: %w", path, err)
 	}
 	t := &tree{file: file, path: path}
 	root, freelist, err := t.readMeta(info.Size())
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if size := int64(t.high) * int64(t.pageSize); info.Size() < size {
-		return t.damaged("is cut short: %d bytes of %d", info.Size(), size)
+		return nil, t.damaged("is cut short: %d bytes of %d", info.Size(), size)
 	}
-	if err := t.readFree(freelist); err != nil {
-		return err
+	if err := t.walk(root, true); err != nil {
+		return nil, err
 	}
-	return t.walk(root, true)
+	err = t.readFree(freelist)
+	if err == nil {
+		err = t.besideFree()
+	}
+	if errors.As(err, &free) {
+		return free, nil
+	}
+	return nil, err
 }
 
 // readMeta reads the newer of the two first pages, as bbolt does.
@@ -107,10 +120,13 @@ func (t *tree) readFree(id uint64) error {
 	}
 	page, err := t.page(id)
 	if err != nil {
-		return err
+		return t.damaged("the list of free pages cannot be read")
 	}
 	if flags(page) != freeFlag {
 		return t.damaged("page %d is not the list of free pages", id)
+	}
+	if err := t.enterAll(id, page); err != nil {
+		return t.damaged("the list of free pages lies in pages that are in use")
 	}
 	ids := page[pageHeader:]
 	n := uint64(binary.LittleEndian.Uint16(page[10:]))
@@ -122,21 +138,49 @@ func (t *tree) readFree(id uint64) error {
 		return t.damaged("the list of free pages is longer than its page")
 	}
 	for i := range n {
-		if err := t.enter(&t.free, binary.LittleEndian.Uint64(ids[8*i:])); err != nil {
-			return err
+		id := binary.LittleEndian.Uint64(ids[8*i:])
+		if t.enter(&t.free, id) != nil {
+			return t.damaged("the list of free pages names page %d, which is in use, or named twice, or none", id)
+		}
+		t.freeIDs = append(t.freeIDs, id)
+	}
+	return nil
+}
+
+// besideFree sees whether a page that was not read runs on into a free one: of
+// each free page whose neighbour before is not free, it reads the start of the
+// page that is used before it.
+func (t *tree) besideFree() error {
+	head := make([]byte, pageHeader)
+	for _, id := range t.freeIDs {
+		if t.free.has(id - 1) {
+			continue
+		}
+		before := id - 1
+		for before >= 2 && !t.used.has(before) && !t.tails.has(before) && !t.free.has(before) {
+			before--
+		}
+		if before < 2 || !t.used.has(before) {
+			continue // what runs up to here was read
+		}
+		if _, err := t.file.ReadAt(head, int64(before)*int64(t.pageSize)); err != nil {
+			return t.unreadable(before, err)
+		}
+		if before+uint64(binary.LittleEndian.Uint32(head[12:])) >= id {
+			return t.damaged("the list of free pages names page %d, which page %d runs on to", id, before)
 		}
 	}
-	return t.enter(&t.used, id)
+	return nil
 }
 
 // walk follows a page and what it leads to. Each page is entered once, so it
 // ends. With buckets set, it goes into the buckets that it meets.
 func (t *tree) walk(id uint64, buckets bool) error {
-	if err := t.enter(&t.used, id); err != nil {
-		return err
-	}
 	page, err := t.page(id)
 	if err != nil {
+		return err
+	}
+	if err := t.enterAll(id, page); err != nil {
 		return err
 	}
 	switch flags(page) {
@@ -275,14 +319,27 @@ func (t *tree) page(id uint64) ([]byte, error) {
 	return run, nil
 }
 
+// enterAll notes a page that was read as used, with all that it runs on for.
+func (t *tree) enterAll(id uint64, page []byte) error {
+	if err := t.enter(&t.used, id); err != nil {
+		return err
+	}
+	for n := 1; n < len(page)/t.pageSize; n++ {
+		if err := t.enter(&t.tails, id+uint64(n)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // enter notes a page in a set that it may be in only once, and that no other
 // set may have.
 func (t *tree) enter(set *pageSet, id uint64) error {
 	if id < 2 || id >= t.high {
 		return t.damaged("page %d is not one of %d", id, t.high)
 	}
-	if t.free.has(id) || t.used.has(id) {
-		return t.damaged("page %d is used twice, or used and free", id)
+	if t.free.has(id) || t.used.has(id) || t.tails.has(id) {
+		return t.damaged("page %d is used twice", id)
 	}
 	set.add(id, t.high)
 	return nil

@@ -173,7 +173,7 @@ func (f *File) transact(batch []Commit) error {
 	})
 	if errors.Is(err, berrors.ErrIncompatibleValue) {
 		// Buckets lie at the top and values below: bbolt met one for the other.
-		return &DamagedError{Path: f.path, Detail: err.Error()}
+		return &DamagedError{Path: f.path, Detail: "a page has a value in the place of a bucket, or a bucket in that of a value"}
 	}
 	if err != nil {
 		return err

@@ -3,6 +3,7 @@ package engine_test
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -180,6 +181,13 @@ func (b *bench) hurts() []hurt {
 			}
 			add("zeroed page of "+file, fmt.Sprintf("page %d", n), func(tr tree) { clear(tr[file][n*page : (n+1)*page]) })
 		}
+		list := freeListAt(b.whole[file])
+		for off := 8; off < 40; off += 4 {
+			if !long && off%16 != 8 {
+				continue
+			}
+			add("free list of "+file, fmt.Sprintf("byte %d", off), func(tr tree) { tr[file][list+off] ^= 4 })
+		}
 		sizes := []int{0, len(b.whole[file]) / 2, len(b.whole[file]) - page}
 		if long {
 			sizes = append(sizes, 1, page, len(b.whole[file])-1)
@@ -209,6 +217,18 @@ func (b *bench) hurts() []hurt {
 		}
 	}
 	return out
+}
+
+// freeListAt is where the list of free pages of a database file begins.
+func freeListAt(content []byte) int {
+	page, newest, at := os.Getpagesize(), uint64(0), 0
+	for n := range 2 {
+		m := content[n*page+16:]
+		if tx := binary.LittleEndian.Uint64(m[48:]); tx >= newest {
+			newest, at = tx, int(binary.LittleEndian.Uint64(m[32:]))*page
+		}
+	}
+	return at
 }
 
 // older are states that the directory has been in before.

@@ -147,6 +147,9 @@ func (l *loop) decide(t *turn, next *Engine, content []value.Digest, r *storage.
 	if err := sv.lookAt(next.p, r, &f, decodeAsked(l.pl.foot.Asked)); err != nil {
 		return err
 	}
+	if sv.damage != nil {
+		return sv.damage
+	}
 	for n, of := range l.flows {
 		f.unfinished[of.task.Name] = !l.table.Counts(n).Complete()
 		if old, ok := f.old[of.task.Name]; ok && of.cut() {

@@ -1,10 +1,9 @@
 package engine
 
 import (
+	"cmp"
 	"path/filepath"
-	"regexp"
 	"slices"
-	"strings"
 
 	"operon/engine/worker"
 	"operon/storage"
@@ -56,37 +55,11 @@ func (f *failures) list() []FailureGroup {
 	for _, g := range f.groups {
 		out = append(out, *g)
 	}
-	slices.SortStableFunc(out, func(a, b FailureGroup) int { return int(b.Jobs - a.Jobs) })
+	slices.SortStableFunc(out, func(a, b FailureGroup) int {
+		// Which of two came first is chance.
+		return cmp.Or(cmp.Compare(b.Jobs, a.Jobs), cmp.Compare(a.Task, b.Task), cmp.Compare(a.Sample.Coord, b.Sample.Coord), cmp.Compare(a.Cause, b.Cause))
+	})
 	return out
-}
-
-var (
-	quoted  = regexp.MustCompile(`"[^"]*"|'[^']*'`)
-	paths   = regexp.MustCompile(`(/[^\s:/]+)+/?`)
-	numbers = regexp.MustCompile(`\d+`)
-)
-
-// normalise makes alike what differs from job to job of one cause: quoted text,
-// paths and numbers of the message, and of the last line of standard error,
-// which tells most about an exit status. The status itself stays.
-func normalise(f *Failed) string {
-	cause := f.Message
-	if strings.HasPrefix(cause, "exit status ") {
-		cause, _, _ = strings.Cut(cause, " (") // what was measured of this one
-	} else {
-		cause = alike(cause)
-	}
-	lines := strings.Split(strings.TrimRight(string(f.Stderr), "\n"), "\n")
-	if last := strings.TrimSpace(lines[len(lines)-1]); last != "" {
-		cause += ": " + alike(last)
-	}
-	return cause
-}
-
-func alike(text string) string {
-	text = quoted.ReplaceAllString(text, "…")
-	text = paths.ReplaceAllString(text, "…")
-	return numbers.ReplaceAllString(text, "#")
 }
 
 // describe is a failed attempt for a person.

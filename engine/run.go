@@ -533,10 +533,17 @@ func (l *loop) summary() *Summary {
 	st := l.status()
 	s := &Summary{Pipeline: st.Pipeline, Run: st.Run, Failures: l.failures.list()}
 	failed, complete, wanted := false, true, true
+	left := int64(0)
 	for n, t := range st.Tasks {
 		f := l.flows[n]
 		t.Waiting, t.Queued = t.Waiting+t.Queued, 0 // nothing runs any more that it could be queued for
-		s.Tasks = append(s.Tasks, TaskSummary{TaskStatus: t, Executed: f.executed})
+		undone := int64(0)
+		if f.wanted && l.halted() {
+			undone = t.Waiting - f.skipped
+		}
+		s.Tasks = append(s.Tasks, TaskSummary{TaskStatus: t, Executed: f.executed, Undone: undone})
+		s.Waiting += t.Waiting
+		left += undone
 		s.Executed += f.executed
 		s.Reused += t.Reused
 		s.Failed += t.Failed
@@ -551,6 +558,9 @@ func (l *loop) summary() *Summary {
 		wanted = !l.halted() && !failed // it ended because nothing more was to start
 	}
 	s.Asked = wanted && l.sick == nil
+	if l.maxFailures > 0 && l.failures.jobs >= l.maxFailures && left > 0 {
+		s.MaxFailures = l.maxFailures
+	}
 	switch {
 	case failed:
 		s.State = StateFailed

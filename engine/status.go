@@ -67,6 +67,7 @@ type TaskStatus struct {
 type TaskSummary struct {
 	TaskStatus
 	Executed int64 `json:"executed"`
+	Undone   int64 `json:"-"` // jobs that were asked for, could have run, and did not
 }
 
 // Summary is how a run ended.
@@ -79,8 +80,13 @@ type Summary struct {
 	Failed   int64         `json:"failed"`
 	Blocked  int64         `json:"blocked"`
 	Holes    int64         `json:"holes"`
+	Waiting  int64         `json:"waiting"`
 	Elapsed  float64       `json:"elapsed_s"`
 	Tasks    []TaskSummary `json:"tasks"` // file order
+
+	// MaxFailures is Options.MaxFailures if that ended the run, with jobs left
+	// undone; otherwise 0.
+	MaxFailures int64 `json:"max_failures,omitempty"`
 
 	Failures []FailureGroup `json:"-"` // most jobs first
 	LeftOut  []string       `json:"-"` // tasks with jobs that take more than Only or Sample ask for

@@ -308,8 +308,13 @@ func (a *app) tell(j *job, s *engine.Summary) {
 	for _, entity := range finals(j.pipeline) {
 		gets = append(gets, j.target.command("get", entity))
 	}
+	facts := term.Of(a.stderr, a.getenv)
+	columns := 0
+	if facts.Live {
+		columns, _ = term.Size(a.stderr)
+	}
 	live.WriteSummary(a.stderr, live.Ending{
-		Summary: s, Facts: term.Of(a.stderr, a.getenv), Quiet: j.mode == live.ModeQuiet,
+		Summary: s, Facts: facts, Columns: columns, Quiet: j.mode == live.ModeQuiet,
 		Get: gets, Again: j.target.command("run"), Retry: j.target.command("run", "--retry-holes"), Exec: j.target.execCommand,
 	})
 }

@@ -11,8 +11,9 @@ import (
 )
 
 const (
-	maxGroups = 10 // causes of failure that are shown
-	maxStderr = 20 // lines of standard error that are shown of each
+	maxGroups = 10  // causes of failure that are shown
+	maxStderr = 20  // lines of standard error that are shown of each
+	maxLine   = 400 // columns that are shown of such a line
 )
 
 // Ending is what WriteSummary tells of.
@@ -20,6 +21,7 @@ type Ending struct {
 	Summary *engine.Summary
 	Facts   term.Facts
 	Quiet   bool     // failures alone
+	Columns int      // of the terminal; 0: it is none
 	Get     []string // commands that print the run's final values
 	Again   string   // the command that goes on with the run
 	Retry   string   // the command that tries holes again
@@ -45,7 +47,11 @@ func (e Ending) failures(b *strings.Builder) {
 	groups := e.Summary.Failures
 	for n, g := range groups {
 		if n == maxGroups {
-			fmt.Fprintf(b, "and %d more causes of failure\n", len(groups)-maxGroups)
+			more := int64(0)
+			for _, g := range groups[n:] {
+				more += g.Jobs
+			}
+			fmt.Fprintf(b, "and %d more causes of failure, of %s\n", len(groups)-maxGroups, jobs(more))
 			return
 		}
 		e.failure(b, g)
@@ -59,13 +65,14 @@ func (e Ending) failure(b *strings.Builder, g engine.FailureGroup) {
 	if g.Jobs > 1 {
 		head = fmt.Sprintf("%s: %s", g.Task, jobs(g.Jobs))
 	}
+	width := e.width()
 	word := e.Facts.Paint(term.Red, "failed")
 	if g.Hole {
 		word = e.Facts.Paint(term.Yellow, "hole")
 	}
-	fmt.Fprintf(b, "%s %s: %s\n", word, e.Facts.Paint(term.Bold, head), printable(firstLine(s.Message)))
+	fmt.Fprintf(b, "%s %s: %s\n", word, e.Facts.Paint(term.Bold, head), cut(firstLine(s.Message), maxLine))
 	for line := range strings.Lines(rest(s.Message)) {
-		fmt.Fprintf(b, "  %s\n", printable(strings.TrimRight(line, "\r\n")))
+		fmt.Fprintf(b, "  %s\n", cut(strings.TrimRight(line, "\r\n"), width-2))
 	}
 	if g.Jobs > 1 && at != "" {
 		fmt.Fprintf(b, "  such as at %s\n", at)
@@ -74,7 +81,7 @@ func (e Ending) failure(b *strings.Builder, g engine.FailureGroup) {
 		fmt.Fprintf(b, "  after %d attempts\n", s.Attempts)
 	}
 	for _, line := range lastLines(string(s.Stderr), maxStderr) {
-		fmt.Fprintf(b, "  %s %s\n", e.Facts.Paint(term.Dim, "|"), printable(line))
+		fmt.Fprintf(b, "  %s %s\n", e.Facts.Paint(term.Dim, "|"), cut(line, width-4))
 	}
 	if s.Log != "" {
 		fmt.Fprintf(b, "  log: %s\n", s.Log)
@@ -82,6 +89,14 @@ func (e Ending) failure(b *strings.Builder, g engine.FailureGroup) {
 	if e.Exec != nil {
 		fmt.Fprintf(b, "  to run it by hand: %s\n", e.Exec(&s))
 	}
+}
+
+// width is how wide what a job said is shown. What is to be copied is never cut.
+func (e Ending) width() int {
+	if e.Columns > 0 {
+		return max(e.Columns, 40)
+	}
+	return maxLine
 }
 
 func (e Ending) blocked(b *strings.Builder) {
@@ -102,6 +117,18 @@ func (e Ending) blocked(b *strings.Builder) {
 	}
 	if len(names) > 0 {
 		fmt.Fprintf(b, "holes: %s\n", strings.Join(atMost(names, 20), ", "))
+	}
+	names = nil
+	for _, t := range e.Summary.Tasks {
+		if t.Undone > 0 {
+			names = append(names, fmt.Sprintf("%s (%s)", t.Task, jobs(t.Undone)))
+		}
+	}
+	if n := e.Summary.MaxFailures; n > 0 {
+		fmt.Fprintf(b, "--max-failures %d ended the run: %s\n", n, failedJobs(e.Summary.Failures))
+	}
+	if len(names) > 0 {
+		fmt.Fprintf(b, "left undone: %s\n", strings.Join(atMost(names, 20), ", "))
 	}
 	if out := e.Summary.LeftOut; len(out) > 0 {
 		fmt.Fprintf(b, "left out, since they take more than was asked for: %s\n", strings.Join(atMost(out, 20), ", "))
@@ -174,10 +201,30 @@ func lastLines(text string, n int) []string {
 		return nil
 	}
 	lines := strings.Split(text, "\n")
-	for i := range lines {
-		lines[i] = strings.TrimRight(lines[i], "\r")
+	for i, line := range lines {
+		line = strings.TrimRight(line, "\r")
+		lines[i] = line[strings.LastIndexByte(line, '\r')+1:] // what a terminal would show of it
 	}
 	return lines[max(len(lines)-n, 0):]
+}
+
+// failedJobs counts the jobs that failed, those that are holes apart.
+func failedJobs(groups []engine.FailureGroup) string {
+	var failed, holes int64
+	for _, g := range groups {
+		if g.Hole {
+			holes += g.Jobs
+		} else {
+			failed += g.Jobs
+		}
+	}
+	switch {
+	case holes == 0:
+		return jobs(failed) + " failed"
+	case failed == 0:
+		return jobs(holes) + " became holes"
+	}
+	return fmt.Sprintf("%s failed, %d became holes", jobs(failed), holes)
 }
 
 func atMost(list []string, n int) []string {

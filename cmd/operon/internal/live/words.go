@@ -1,6 +1,10 @@
 package live
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/charmbracelet/x/ansi"
+)
 
 // Job names a job: its task and, where there is one, its coordinate.
 func Job(task, at string) string {
@@ -13,6 +17,11 @@ func Job(task, at string) string {
 // oneLine is text on one line, without control characters.
 func oneLine(text string) string {
 	return printable(strings.Join(strings.Fields(text), " "))
+}
+
+// cut is what fits of a line that a job printed, without its colours.
+func cut(line string, columns int) string {
+	return ansi.Truncate(printable(ansi.Strip(line)), columns, "…")
 }
 
 // printable is a line without control characters: what a job prints must not

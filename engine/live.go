@@ -160,7 +160,7 @@ func (l *loop) decide(t *turn, next *Engine, content []value.Digest, r *storage.
 	sv.facts = f
 	sv.decisions, sv.orphans = reconcile(next.p, f)
 	sv.runAgain(next.p, next.o.Redo, "it is to run again, as asked for")
-	pl := &plan{survey: sv, ids: make([]uint64, len(next.p.Tasks)), redo: maps.Clone(l.pl.redo)}
+	pl := &plan{survey: sv, ids: make([]uint64, len(next.p.Tasks)), redo: maps.Clone(l.pl.redo), aside: l.pl.aside}
 	for _, name := range next.o.Redo {
 		pl.redo[name] = true
 	}

@@ -34,7 +34,8 @@ type Options struct {
 	// MaxFailures is how many jobs may fail for good, holes too, before no new
 	// job starts. 0: any number; otherwise KeepGoing is implied.
 	MaxFailures int64
-	// RetryHoles drops the holes of earlier runs and what rests on them.
+	// RetryHoles tries the holes of earlier runs again; what rests on them runs where
+	// it takes something else than before.
 	RetryHoles bool
 	Until      []string // run these tasks and what they need, nothing else; empty: all
 	Fresh      bool     // ignore everything that is there

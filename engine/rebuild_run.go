@@ -295,53 +295,15 @@ func (b *rebuilding) whyReplaced(t *spec.TaskSpec) string {
 	return ReasonChanged
 }
 
-// asideStep is how many results are put aside in one commit.
-const asideStep = 8 << 10
-
-// putAside copies what may be taken back to dataflows that are retired from the
-// start, which is where a run looks for results. Cut short, it has changed
-// nothing that counts.
+// putAside copies what may be taken back to where a run looks for results.
 func (b *rebuilding) putAside(ctx context.Context) error {
-	data := b.e.stores.data
 	for _, t := range b.e.p.Tasks {
 		f := &b.fates[t.Index]
 		if !f.keep {
 			continue // it is retired as a whole
 		}
-		id := uint64(0)
-		for part := range slices.Chunk(f.aside, asideStep) {
-			batch := &storage.Batch{Urgent: true}
-			if id == 0 {
-				id = data.AllocateInstance()
-				h := headerOf(t, id)
-				h.State = storage.Retired
-				batch.PutHeader(h)
-			}
-			err := data.View(func(r *storage.Reader) error { return copyRecords(r, batch, f.old, id, part) })
-			if err != nil {
-				return stateError(b.e.dir, "put results aside", err)
-			}
-			data.Submit(batch)
-			if err := data.Flush(ctx); err != nil {
-				return &MachineError{Doing: "put results aside", Err: err}
-			}
-		}
-	}
-	return nil
-}
-
-func copyRecords(r *storage.Reader, batch *storage.Batch, from, to uint64, jobs []coord.Coord) error {
-	for _, c := range jobs {
-		rec, ok, err := r.Record(from, c)
-		if err != nil {
+		if _, err := b.e.putAside(ctx, t, f.old, f.aside); err != nil {
 			return err
-		}
-		out, err := r.Output(from, c)
-		if err != nil && ignoreDamage(err) != nil {
-			return err
-		}
-		if ok && err == nil {
-			batch.PutRecord(to, rec, out)
 		}
 	}
 	return nil

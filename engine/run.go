@@ -27,6 +27,9 @@ type plan struct {
 	foot meta.Footprint
 	ids  []uint64        // of each task
 	redo map[string]bool // tasks that take no results from other dataflows
+
+	// aside are dataflows with what rests on holes that are tried again.
+	aside []uint64
 }
 
 // Run runs the pipeline to its end, and returns after everything it started has
@@ -303,11 +306,16 @@ func (e *Engine) newLoop(ctx context.Context, pl *plan) (*loop, *restored, error
 		commits: newCommitter(e.stores.data, e.stores.meta), runID: pl.foot.RunID, logs: filepath.Join(e.dir, logsDir),
 		data: &storage.Batch{}, transient: newTransients(e.p), frozen: map[uint64]*flow{},
 	}
-	if err := e.install(l, pl); err != nil {
-		return nil, nil, err
-	}
 	r, err := e.restoreTickets(pl)
 	if err != nil {
+		return nil, nil, err
+	}
+	if e.o.RetryHoles {
+		if err := e.asideOfHoles(ctx, pl, r); err != nil {
+			return nil, nil, err
+		}
+	}
+	if err := e.install(l, pl); err != nil {
 		return nil, nil, err
 	}
 	l.table = r.table
@@ -508,6 +516,11 @@ func (e *Engine) finish(ctx context.Context, l *loop, started time.Time) (*Summa
 	footprints(foot, l.data, m)
 	for _, f := range l.flows {
 		m.PutDataflow(f.noted(f.lastState(l.table.Counts(f.task.Index))))
+	}
+	if s.State == StateComplete {
+		for _, id := range l.pl.aside {
+			l.data.DropInstance(id)
+		}
 	}
 	m.PutHistory(foot.RunID, foot.Summary)
 	l.commits.submit(l.data, m, true)

@@ -34,7 +34,7 @@ func (a *app) runCommand() *cli.Command {
 			&cli.IntFlag{Name: "workers", Usage: "share the jobs among `N` workers; results do not depend on it", DefaultText: "1"},
 			&cli.BoolFlag{Name: "keep-going", Aliases: []string{"k"}, Usage: "when a job fails, go on with what does not need it"},
 			&cli.Int64Flag{Name: "max-failures", Usage: "go on as --keep-going does until `N` jobs have failed, holes too", DefaultText: "any number"},
-			&cli.BoolFlag{Name: "retry-holes", Usage: "try the jobs again that are holes, and what rests on them"},
+			&cli.BoolFlag{Name: "retry-holes", Usage: "try the jobs again that are holes, and run what comes out different by that"},
 			&cli.StringSliceFlag{Name: "only", Usage: "run only these coordinates: `AT` dim=index or dim=@label, such as doc=17,doc=@x; may be repeated"},
 			&cli.StringFlag{Name: "sample", Usage: "run only the first `N` of each list that a root makes, or dim=N: of that dimension"},
 			&cli.StringFlag{Name: "cpus", Usage: "let jobs take `N` CPUs together, by what their tasks say of cpus", DefaultText: "the machine's"},

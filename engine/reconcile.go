@@ -60,6 +60,7 @@ type facts struct {
 	newRun  bool               // the last run is complete, so what is never reused runs again
 	// unfinished are the tasks that the last run did not complete.
 	unfinished map[string]bool
+	saves      saves // tasks that were saved, and how
 }
 
 // reconcile decides for every task, upstream first, whether its dataflow is

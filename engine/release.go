@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"slices"
 
 	"operon/spec"
 )
@@ -19,11 +20,12 @@ func (e *ReleasedError) Error() string {
 // entity that no task takes is always kept.
 type transients struct {
 	takers [][]*spec.TaskSpec // of each task that is one: its consumers
+	namers [][]*spec.TaskSpec // of each task: those whose files its labels name
 	about  [][]*spec.TaskSpec // of each task: those that its end may concern
 }
 
 func newTransients(p *spec.Pipeline) *transients {
-	out := &transients{takers: make([][]*spec.TaskSpec, len(p.Tasks)), about: make([][]*spec.TaskSpec, len(p.Tasks))}
+	out := &transients{namers: namers(p), takers: make([][]*spec.TaskSpec, len(p.Tasks)), about: make([][]*spec.TaskSpec, len(p.Tasks))}
 	for i, takers := range consumers(p) {
 		t := p.Tasks[i]
 		if t.Keep || len(takers) == 0 {
@@ -57,7 +59,7 @@ func consumers(p *spec.Pipeline) [][]*spec.TaskSpec {
 func (l *loop) release(done *spec.TaskSpec) {
 	for _, t := range l.transient.about[done.Index] {
 		f := l.flows[t.Index]
-		if f.released || !f.completed() || l.saver.holds(t) || l.takes(t) {
+		if f.released || !f.completed() || l.saver.holds(t) || l.takes(t) || slices.ContainsFunc(l.transient.namers[t.Index], l.saver.holds) {
 			continue
 		}
 		f.released = true
@@ -80,7 +82,7 @@ func (l *loop) takes(t *spec.TaskSpec) bool {
 // consumer needs that is not kept, or not done. Their consumers then follow, and
 // find their own results by key.
 func recall(p *spec.Pipeline, f facts, decisions []decision) {
-	takers := consumers(p)
+	takers, names := consumers(p), namers(p)
 	for again := true; again; {
 		again = false
 		for _, t := range p.Tasks {
@@ -89,6 +91,11 @@ func recall(p *spec.Pipeline, f facts, decisions []decision) {
 				continue
 			}
 			reason := missed(t, takers[t.Index], f, decisions)
+			for _, c := range names[t.Index] {
+				if reason == "" && (decisions[c.Index].Action != actionKeep || f.unfinished[c.Name] || !f.saves.of(p, c)) {
+					reason = "its values were released, and the files of " + c.Name + " are named by them"
+				}
+			}
 			if reason == "" {
 				continue
 			}

@@ -187,6 +187,7 @@ func givenParams(p *spec.Pipeline) map[string]string {
 // runs something again.
 func (e *Engine) asked(pl *plan) asked {
 	a := asked{Params: givenParams(e.p), Until: e.o.Until, Only: e.o.Only, Sample: e.o.Sample, Fields: map[string][]spec.Field{}, Reasons: map[string]string{}, Began: time.Now()}
+	a.Saves = decodeAsked(e.stores.last.Asked).Saves.still(e.p, pl.decisions)
 	for _, t := range e.p.Tasks {
 		if pl.redo[t.Name] {
 			a.Redo = append(a.Redo, t.Name)
@@ -506,6 +507,7 @@ func (e *Engine) finish(ctx context.Context, l *loop, started time.Time) (*Summa
 	l.write(m, l.table.Changes())
 	foot := l.pl.foot
 	foot.State, foot.Updated = string(s.State), time.Now()
+	foot.Asked = l.saver.note(decodeAsked(foot.Asked)).encode()
 	if s.Asked {
 		foot.Asked = decodeAsked(foot.Asked).answered().encode()
 	}

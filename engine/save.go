@@ -205,7 +205,7 @@ func (s *saver) places(t *spec.TaskSpec) (out []savePlace, err error) {
 				return nil
 			}
 			path, err := s.path(r, t, it)
-			if err != nil {
+			if err != nil || path == "" {
 				return err
 			}
 			if other, taken := s.taken[path]; taken {
@@ -251,8 +251,8 @@ func (s *saver) savedBefore(t *spec.TaskSpec) error {
 // could tell is not asked for: its name in a folder, and labels that went with
 // the values of a list.
 func (s *saver) isThere(r *storage.Reader, t *spec.TaskSpec, at coord.Coord) error {
-	path, sure, err := s.expand(r, t, at)
-	if err != nil || !sure {
+	path, unnamed, err := s.expand(r, t, at)
+	if err != nil || unnamed != nil {
 		return err
 	}
 	inFolder := strings.HasSuffix(path, "/")
@@ -269,11 +269,14 @@ func (s *saver) isThere(r *storage.Reader, t *spec.TaskSpec, at coord.Coord) err
 	return &UnsavedError{Task: t.Name, Path: path}
 }
 
-// path is where a value goes.
+// path is where a value goes, "" if it is there and nobody can tell where.
 func (s *saver) path(r *storage.Reader, t *spec.TaskSpec, it Item) (string, error) {
-	path, _, err := s.expand(r, t, it.Coord)
+	path, unnamed, err := s.expand(r, t, it.Coord)
 	if err != nil {
 		return "", err
+	}
+	if unnamed != nil {
+		return "", s.unnamed(r, t, it.Coord, unnamed)
 	}
 	if strings.HasSuffix(path, "/") {
 		path += valueFileName(t, it.Value)
@@ -289,18 +292,19 @@ func (s *saver) absolute(path string) string {
 }
 
 // expand is the path of a task's `save` for a coordinate. What a label or a
-// param says is one piece of a file name, whatever is in it. sure is false if a
-// label could not be told.
-func (s *saver) expand(r *storage.Reader, t *spec.TaskSpec, at coord.Coord) (path string, sure bool, err error) {
+// param says is one piece of a file name, whatever is in it. unnamed is a dimension
+// whose label could not be told, or nil.
+func (s *saver) expand(r *storage.Reader, t *spec.TaskSpec, at coord.Coord) (path string, unnamed *spec.Dim, err error) {
 	names := s.labels.of(r, t.Out.Dims, at)
-	sure = true
 	path, err = t.Save.Expand(func(name string) (string, error) {
 		for n, d := range t.Out.Dims {
 			if d.Name == name && n < len(names) && names[n] != "" {
 				return fileNamePiece(names[n]), nil
 			}
 			if d.Name == name {
-				sure = sure && s.labels.by[d.Index] == nil
+				if s.labels.by[d.Index] != nil {
+					unnamed = d
+				}
 				return strconv.FormatUint(uint64(at.At(n)), 10), nil
 			}
 		}
@@ -309,7 +313,7 @@ func (s *saver) expand(r *storage.Reader, t *spec.TaskSpec, at coord.Coord) (pat
 		}
 		return "", fmt.Errorf("save of task %s: %q stands for nothing (this is a bug)", t.Name, name)
 	})
-	return path, sure, err
+	return path, unnamed, err
 }
 
 // fileNamePiece is text as a part of a file name: no separator, and never all

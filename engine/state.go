@@ -84,6 +84,7 @@ type asked struct {
 	Fields  map[string][]spec.Field `json:"fields,omitempty"`
 	Reasons map[string]string       `json:"reasons,omitempty"`
 	Began   time.Time               `json:"began"`
+	Saves   saves                   `json:"saves,omitempty"` // tasks that are saved, and how
 }
 
 // openStores opens the stores of a state directory for an engine that holds its

@@ -47,7 +47,7 @@ func lookPast(ctx context.Context, p *spec.Pipeline, bodies *body.Config, r *sto
 	if s.content, err = contents(ctx, p, bodies); err != nil {
 		return nil, err
 	}
-	f := facts{old: map[string]oldFlow{}, content: map[string]bool{}, newRun: s.newRun, unfinished: unfinished(last)}
+	f := facts{old: map[string]oldFlow{}, content: map[string]bool{}, newRun: s.newRun, unfinished: unfinished(last), saves: decodeAsked(last.Asked).Saves}
 	if err := s.lookAt(p, r, &f, decodeAsked(last.Asked)); err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 
 	"operon/engine/ticket"
 	"operon/engine/worker"
+	"operon/spec"
 	"operon/spec/coord"
 	"operon/storage"
 )
@@ -64,11 +65,27 @@ func (l *loop) hole(f *flow, rec storage.Record, reason string) {
 // holeRecord is the record of a job that has failed and is a hole.
 func holeRecord(r *worker.Result) storage.Record {
 	u := r.Failure.Usage
+	logged := r.Failure.Logged
+	if number, shared := worker.SharedNumber(r.Log); shared {
+		logged = -1 - int64(number)
+	}
 	return storage.Record{
 		Coord: r.Job.Coord, Key: r.Key, Attempts: uint32(r.Job.Attempt),
 		Start: u.Start.UnixNano(), End: u.Start.Add(u.Wall).UnixNano(),
-		CPU: int64(u.CPU), MaxRSS: u.MaxRSS, Logged: r.Failure.Logged,
+		CPU: int64(u.CPU), MaxRSS: u.MaxRSS, Logged: logged,
 	}
+}
+
+// logOf is the path of the log of a finished job below the logs folder, "" if it
+// wrote none.
+func logOf(t *spec.TaskSpec, rec storage.Record) string {
+	switch {
+	case rec.Logged > 0:
+		return worker.LogName(t, worker.Job{Coord: rec.Coord})
+	case rec.Logged < 0:
+		return worker.SharedLog(t.Name, int(-1-rec.Logged))
+	}
+	return ""
 }
 
 // maxReason is how long the reason of a hole may be, in bytes.

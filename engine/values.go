@@ -257,7 +257,7 @@ func taskLogs(ctx context.Context, r *storage.Reader, t *spec.TaskSpec, h storag
 		if err := before(rec.Coord, false); err != nil || rec.Logged == 0 || q.Failed && !rec.Hole {
 			return err
 		}
-		return hand(rec.Coord, worker.LogName(t, worker.Job{Coord: rec.Coord}))
+		return hand(rec.Coord, logOf(t, rec))
 	})
 	if err == nil {
 		err = before("", true)

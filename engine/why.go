@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"operon/engine/worker"
 	"operon/spec"
 	"operon/spec/coord"
+	"operon/spec/value"
 	"operon/storage"
 )
 
@@ -18,7 +20,7 @@ type Because struct {
 	Coord    coord.Coord `json:"-"`
 	Dims     []string    `json:"-"`
 	At       string      `json:"at"`
-	Outcome  string      `json:"outcome"` // executed, reused, kept, failed or waiting
+	Outcome  string      `json:"outcome"` // executed, reused, kept, failed, hole or waiting
 	Why      string      `json:"why"`
 	Started  time.Time   `json:"started,omitzero"` // of the attempt that gave the result
 	Attempts int         `json:"attempts,omitempty"`
@@ -76,9 +78,20 @@ func (s *State) because(ctx context.Context, r *storage.Reader, t *spec.TaskSpec
 	if !done {
 		return s.notDone(r, t, h, b)
 	}
-	b.Started, b.Attempts = time.Unix(0, rec.Start), int(rec.Attempts)
+	if rec.Attempts > 0 {
+		b.Started, b.Attempts = time.Unix(0, rec.Start), int(rec.Attempts)
+	}
 	switch {
-	case !b.Started.Before(last.Began):
+	case rec.Hole:
+		b.Outcome, b.Why = "hole", "it has no value"
+		err := r.Values(h.ID, b.Coord, 0, 1, func(_ uint32, v value.Value) error {
+			b.Why = v.Reason()
+			return nil
+		})
+		if err != nil && !errors.Is(err, storage.ErrReleased) {
+			return err
+		}
+	case !time.Unix(0, rec.Start).Before(last.Began):
 		b.Outcome, b.Why = "executed", reason
 		if reason == "" {
 			b.Why = "the run before did not get to it, or it had failed"

@@ -21,7 +21,9 @@ type Record struct {
 	End      int64 // Unix time in nanoseconds
 	CPU      int64 // nanoseconds
 	MaxRSS   int64 // bytes
-	Logged   int64 // bytes of standard error that the log holds
+	// Logged is how many bytes of standard error the job's log holds. Below 0 they
+	// lie in a log that many jobs share: that of worker −1−Logged.
+	Logged int64
 }
 
 // Failure says that a job has failed for good, and how.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -307,6 +308,13 @@ func (a *app) tell(j *job, s *engine.Summary) {
 	var gets []string
 	for _, entity := range finals(j.pipeline) {
 		gets = append(gets, j.target.command("get", entity))
+	}
+	for n := range s.Failures {
+		if sample := &s.Failures[n].Sample; sample.Log != "" {
+			if _, err := os.Stat(sample.Log); err != nil {
+				sample.Log = "" // a worker that said nothing but its answers
+			}
+		}
 	}
 	facts := term.Of(a.stderr, a.getenv)
 	columns := 0

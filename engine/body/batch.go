@@ -282,7 +282,9 @@ func (b *batch) answered(r *request, a *answer) {
 		f = b.verify(items)
 	}
 	if f != nil {
-		f.Usage = usage
+		// What it printed about it may still be on its way: the log is named in any
+		// case.
+		f.Usage, f.Log, f.Logged = usage, b.s.log.path, b.s.log.size()
 		b.fail(r, f)
 		return
 	}
@@ -364,7 +366,9 @@ type remains struct {
 // onto adds to a failure what the process printed to standard error.
 func (m remains) onto(f *Failure) {
 	f.Stderr = m.log.last()
-	f.Log, f.Logged = m.log.path, m.log.size()
+	if f.Logged = m.log.size(); f.Logged > 0 {
+		f.Log = m.log.path
+	}
 }
 
 // bury ends the process and takes it off the batch.

@@ -33,7 +33,7 @@ type Failure struct {
 	Signal  string // name such as SIGKILL, KindSignal
 	Stderr  []byte // the last lines of standard error, at most 2 KiB
 	Logged  int64  // bytes of standard error that the log holds
-	Log     string // the log, if it is another than the job's own: a worker's
+	Log     string // the log, if it is another than the job's own: a worker's, which may have none yet
 	Usage   Usage
 	Err     error // the cause, or nil
 	// Retryable is what the body itself says of a further attempt, whatever the

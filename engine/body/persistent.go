@@ -22,8 +22,9 @@ type persistent struct {
 
 	mu      sync.Mutex
 	idle    []*session
-	crashes int       // in a row, with no answer in between
-	rested  time.Time // when the next process may be started
+	closing sync.Mutex // of whoever ends them all
+	crashes int        // in a row, with no answer in between
+	rested  time.Time  // when the next process may be started
 
 	numbers *numbers
 }
@@ -319,8 +320,11 @@ func (p *persistent) end(s *session, grace time.Duration) (*proc.Exit, error) {
 	return x, err
 }
 
-// Close implements BatchRunner.
+// Close implements BatchRunner. A second call waits for the first: what a process
+// prints at its end belongs into its log.
 func (p *persistent) Close(ctx context.Context) {
+	p.closing.Lock()
+	defer p.closing.Unlock()
 	p.mu.Lock()
 	idle := p.idle
 	p.idle = nil

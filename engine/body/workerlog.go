@@ -33,7 +33,7 @@ func (l *workerLog) Write(p []byte) (int, error) {
 	if over := len(l.tail) - tailLimit; over > 0 {
 		l.tail = append(l.tail[:0], l.tail[over:]...)
 	}
-	if l.path == "" || l.failed {
+	if len(p) == 0 || l.path == "" || l.failed {
 		return len(p), nil
 	}
 	if err := l.store(p); err != nil {

@@ -3,6 +3,8 @@ package worker
 import (
 	"fmt"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"time"
 
 	"operon/engine/body"
@@ -103,7 +105,7 @@ func (b *delivery) done(more bool) JobsDone {
 
 // logOf is the log that a failure names, below the logs folder.
 func (w *Worker) logOf(f *body.Failure) string {
-	if f.Log == "" || f.Logged == 0 {
+	if f.Log == "" {
 		return ""
 	}
 	log, err := filepath.Rel(w.cfg.Logs, f.Log)
@@ -116,6 +118,22 @@ func (w *Worker) logOf(f *body.Failure) string {
 // SharedLogs is the pattern of the names of workers' logs, in the folder of their
 // task: each is shared by many jobs.
 const SharedLogs = "worker-*.log"
+
+// SharedLog is the path of the log of a worker below the logs folder, by the
+// number of its process among those of the task.
+func SharedLog(task string, number int) string {
+	return filepath.Join(task, "worker-"+strconv.Itoa(number)+".log")
+}
+
+// SharedNumber is the number of the worker whose log has a path.
+func SharedNumber(path string) (number int, ok bool) {
+	if !IsShared(path) {
+		return 0, false
+	}
+	text := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(path), "worker-"), ".log")
+	number, err := strconv.Atoi(text)
+	return number, err == nil && number >= 0
+}
 
 // IsShared reports whether a log is that of a worker, by its path.
 func IsShared(path string) bool {

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// limits are what dispatch goes by for one task: counters, no threads.
+// limits are what dispatch goes by for one task, or for some of its jobs: counters,
+// no threads.
 type limits struct {
 	ready   int   // jobs that may run
 	running int   // commands under way
@@ -14,6 +15,11 @@ type limits struct {
 	needs   needs // of one command
 	held    bool  // paused, or not asked for
 	batch   int   // jobs a command
+
+	flow   int    // which task: entries of one share its pool
+	retry  uint64 // of jobs that wait for GPUs that they had before: their order; 0: of others
+	turn   uint64 // the order of those that others were preferred to for too long; 0: it is none
+	barred int    // of the GPUs that are free, those that are not for it
 }
 
 // noPool is a task without a shared pool.
@@ -28,7 +34,7 @@ type needs struct {
 
 // fit reports whether n is there in left.
 func (n needs) fit(left needs) bool {
-	return n.cpus <= left.cpus && n.mem <= left.mem && n.gpus <= left.gpus
+	return (n.cpus == 0 || n.cpus <= left.cpus) && (n.mem == 0 || n.mem <= left.mem) && (n.gpus == 0 || n.gpus <= left.gpus)
 }
 
 func (n needs) plus(m needs) needs {
@@ -54,40 +60,153 @@ type pool struct {
 	starts  *bucket // nil: as many as may be
 }
 
-// pick chooses the task whose command goes next, in file order, and how many
-// jobs the command takes. Where no task may start one it returns −1, and how
-// long it is until a bucket lets one: 0 if none would.
+// patience is how many starts may take away the room that a task waits for,
+// before room is kept for it.
+const patience = 10
+
+// passedBy reports whether a start took room that t could have had: t could start
+// but for the machine, of which there is now r.
+func (t limits) passedBy(start needs, r room, now time.Time) bool {
+	return t.retry == 0 && t.waits() && t.open(r, now) &&
+		(start.cpus > 0 && t.needs.cpus > r.left.cpus || start.mem > 0 && t.needs.mem > r.left.mem ||
+			start.gpus > 0 && t.needs.gpus > r.left.gpus-t.barred)
+}
+
+// waits reports whether the task has jobs that wait for others to end, and not for
+// its own.
+func (t limits) waits() bool { return t.ready > 0 && !t.held && (t.pool == 0 || t.running < t.pool) }
+
+// open reports whether the task's shared pool lets it start a command.
+func (t limits) open(r room, now time.Time) bool {
+	if t.shared == noPool {
+		return true
+	}
+	p := &r.pools[t.shared]
+	return (p.size == 0 || p.running < p.size) && (p.starts == nil || p.starts.have(now) > 0)
+}
+
+// front is who goes before the order of the file, by index, −1 for nobody.
+type front struct {
+	retry int // of the retries that wait for their GPUs, the one that has waited longest
+	large int // of the tasks that others were preferred to for too long, the first that was
+}
+
+func frontOf(tasks []limits) front {
+	f := front{-1, -1}
+	for n, t := range tasks {
+		switch {
+		case !t.waits():
+		case t.retry > 0:
+			if f.retry < 0 || t.retry < tasks[f.retry].retry {
+				f.retry = n
+			}
+		case t.turn > 0:
+			if f.large < 0 || t.turn < tasks[f.large].turn {
+				f.large = n
+			}
+		}
+	}
+	return f
+}
+
+// before are those that an entry must not push back.
+func (f front) before(tasks []limits, n int) []int {
+	switch {
+	case n == f.retry || f.retry < 0 && (n == f.large || f.large < 0):
+		return nil
+	case f.large < 0 || n == f.large || tasks[n].retry > 0:
+		return []int{f.retry}
+	case f.retry < 0:
+		return []int{f.large}
+	}
+	return []int{f.retry, f.large}
+}
+
+// pick chooses the task whose command goes next, and how many jobs the command
+// takes: who is in front, else in file order. Where no task may start one it
+// returns −1, and how long it is until a bucket lets one: 0 if none would.
+//
+// Nothing that fits the machine waits for ever. Room, places in pools and starts
+// are kept for who is in front: others get what it has no use for. So what it
+// needs only becomes more, whatever runs ends, and it starts. Behind it the next
+// is in front, in the order in which they came there. Retries are few: each job
+// has so many, and whose first try would push back a large job does not start.
 func pick(tasks []limits, r room, now time.Time) (task, jobs int, wait time.Duration) {
 	if r.free == 0 {
 		return -1, 0, 0
 	}
-	for n, t := range tasks {
-		if t.ready == 0 || t.held || t.pool > 0 && t.running >= t.pool || !t.needs.fit(r.left) {
-			continue
+	f := frontOf(tasks)
+	try := func(n int) bool {
+		var w time.Duration
+		jobs, w = tasks[n].admit(f.before(tasks, n), tasks, r, now)
+		if w > 0 && (wait == 0 || w < wait) {
+			wait = w
 		}
-		if t.shared == noPool {
-			return n, t.share(r.free, t.batch), 0
+		return jobs > 0
+	}
+	for _, n := range []int{f.retry, f.large} {
+		if n >= 0 && try(n) {
+			return n, jobs, 0
 		}
-		p := &r.pools[t.shared]
-		if p.size > 0 && p.running >= p.size {
-			continue
+	}
+	for n := range tasks {
+		if n != f.retry && n != f.large && try(n) {
+			return n, jobs, 0
 		}
-		batch := t.batch
-		if p.starts != nil {
-			if batch = min(batch, p.starts.have(now)); batch == 0 {
-				if w := p.starts.next(now); wait == 0 || w < wait {
-					wait = w
-				}
-				continue
-			}
-		}
-		free := r.free
-		if p.size > 0 {
-			free = min(free, p.size-p.running)
-		}
-		return n, t.share(free, batch), 0
 	}
 	return -1, 0, wait
+}
+
+// admit is how many jobs a command of t takes now, 0 if none may start, without
+// pushing back those of others that are before it; and how long it is until a
+// bucket lets one start, if that is what it waits for.
+func (t limits) admit(before []int, others []limits, r room, now time.Time) (jobs int, wait time.Duration) {
+	if !t.waits() {
+		return 0, 0
+	}
+	left := r.left
+	left.gpus -= t.barred
+	own, places, starts := math.MaxInt, math.MaxInt, math.MaxInt
+	if t.pool > 0 {
+		own = t.pool - t.running
+	}
+	if t.shared != noPool {
+		p := &r.pools[t.shared]
+		if p.size > 0 {
+			places = p.size - p.running
+		}
+		if p.starts != nil {
+			if starts = p.starts.have(now); starts == 0 && places > 0 && t.needs.fit(left) {
+				wait = p.starts.next(now)
+			}
+		}
+	}
+	for _, n := range before {
+		o := others[n]
+		if o.flow == t.flow {
+			own--
+		}
+		if o.shared == t.shared {
+			places, starts = places-1, starts-1
+		}
+		if o.open(r, now) {
+			left = left.beyond(o)
+		}
+	}
+	if own <= 0 || places <= 0 || starts <= 0 || !t.needs.fit(left) {
+		return 0, wait
+	}
+	return t.share(min(r.free, places), min(t.batch, starts)), 0
+}
+
+// beyond is what of n is no use to t. GPUs of a retry are certain ones: those are
+// barred from the others.
+func (n needs) beyond(t limits) needs {
+	n.cpus, n.mem = max(0, n.cpus-t.needs.cpus), max(0, n.mem-t.needs.mem)
+	if t.retry == 0 {
+		n.gpus = max(0, n.gpus-t.needs.gpus)
+	}
+	return n
 }
 
 // share is how many jobs one of the free slots takes: a batch, but no more than

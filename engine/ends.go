@@ -155,7 +155,7 @@ func (l *loop) failed(f *flow, r *worker.Result) {
 		}
 		f.attempts[r.Job.Coord] = r.Job.Attempt
 		f.retrying++
-		heap.Push(&l.timers, due{time.Now().Add(wait), f, worker.Job{Coord: r.Job.Coord, Attempt: r.Job.Attempt + 1}})
+		heap.Push(&l.timers, due{time.Now().Add(wait), f, worker.Job{Coord: r.Job.Coord, Attempt: r.Job.Attempt + 1, Env: r.Job.Env}})
 		l.say(Event{Kind: EventRetry, Failed: l.describe(f, r), Delay: wait.Seconds()})
 	case verdictFail:
 		l.gaveUp(f, r)
@@ -187,6 +187,10 @@ func (l *loop) gaveUp(f *flow, r *worker.Result) {
 // putBack makes a job ready again that never ran, or was cut short by us.
 func (l *loop) putBack(f *flow, job worker.Job) {
 	l.activate(f)
+	if f.needs.gpus > 0 && job.Attempt > 1 && len(job.Env) > 0 {
+		l.pin(f, job)
+		return
+	}
 	f.again = append(f.again, job)
 }
 

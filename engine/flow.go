@@ -25,6 +25,7 @@ type flow struct {
 	needs    needs // of one command
 	queue    *queue
 	again    []worker.Job                  // attempts that are due
+	pins     []*pinned                     // of those, which have to have the GPUs that they had
 	attempts map[coord.Coord]int           // of jobs that were tried more than once
 	parked   map[value.Digest][]worker.Job // jobs that wait for another with their key
 	running  int                           // commands under way
@@ -35,7 +36,9 @@ type flow struct {
 	rank     int                           // its place from roots to leaves
 	retrying int                           // jobs that wait for their next attempt
 	pace     pace
-	skipped  int64 // jobs that may run, and are not asked for
+	passed   int    // starts that took the room it waits for
+	turn     uint64 // see limits
+	skipped  int64  // jobs that may run, and are not asked for
 	executed int64
 	reused   int64
 	released bool // its values were deleted
@@ -43,7 +46,13 @@ type flow struct {
 	said     DataflowState
 }
 
-func (f *flow) ready() int { return f.queue.size + len(f.again) }
+func (f *flow) ready() int {
+	n := f.queue.size + len(f.again)
+	for _, p := range f.pins {
+		n += len(p.jobs)
+	}
+	return n
+}
 
 // configure makes the flow that of a task as it is written now.
 func (f *flow) configure(p *spec.Pipeline, t *spec.TaskSpec, df *worker.Dataflow) {
@@ -55,11 +64,11 @@ func (f *flow) configure(p *spec.Pipeline, t *spec.TaskSpec, df *worker.Dataflow
 	}
 }
 
-// limits are what dispatch goes by.
+// limits are what dispatch goes by, of the jobs that may have any GPUs.
 func (f *flow) limits() limits {
 	l := limits{
-		ready: f.ready(), running: f.running, pool: f.pool, shared: f.shared, needs: f.needs,
-		held: f.paused || !f.wanted || !f.scheduled, batch: 1,
+		ready: f.queue.size + len(f.again), running: f.running, pool: f.pool, shared: f.shared, needs: f.needs,
+		held: f.paused || !f.wanted || !f.scheduled, batch: 1, flow: f.task.Index, turn: f.turn,
 	}
 	if n := f.df.Batches(); f.df.InProcess() {
 		l.batch = f.pace.batch(1, firstBatch)
@@ -71,7 +80,7 @@ func (f *flow) limits() limits {
 
 // empty forgets all jobs that were to run.
 func (f *flow) empty() {
-	f.queue, f.again, f.retrying = newQueue(f.task), nil, 0
+	f.queue, f.again, f.pins, f.retrying = newQueue(f.task), nil, nil, 0
 }
 
 // take takes up to n jobs: attempts that are due first.

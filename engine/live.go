@@ -260,9 +260,9 @@ func (l *loop) become(t *turn, next *Engine) *Reconciled {
 	l.keepGoing, l.maxFailures = next.o.KeepGoing || next.o.MaxFailures > 0, next.o.MaxFailures
 	l.failures, l.failing, l.holed = failures{}, false, nil
 	pools := l.remapPools()
+	busy := l.busyJobs()
 	l.flows = nil
 	wanted := next.wanted()
-	busy := l.busyJobs()
 	for n, task := range next.p.Tasks {
 		f := kept[t.plan.ids[n]]
 		if f == nil {
@@ -324,6 +324,11 @@ func (l *loop) busyJobs() map[*flow]map[coord.Coord]struct{} {
 		for _, job := range f.again {
 			add(f, job.Coord)
 		}
+		for _, p := range f.pins {
+			for _, w := range p.jobs {
+				add(f, w.job.Coord)
+			}
+		}
 		for _, jobs := range f.parked {
 			for _, job := range jobs {
 				add(f, job.Coord)
@@ -337,9 +342,14 @@ func (l *loop) busyJobs() map[*flow]map[coord.Coord]struct{} {
 func (l *loop) requeue(runnable []ticket.Range, busy map[*flow]map[coord.Coord]struct{}) {
 	l.active = nil
 	again := make([][]worker.Job, len(l.flows))
+	pins := make([][]*pinned, len(l.flows))
 	for n, f := range l.flows {
 		f.queue, f.skipped = newQueue(f.task), 0
+		if len(f.pins) > 0 && len(f.pins[0].gpus) != f.needs.gpus {
+			f.again = append(f.again, f.unpinned()...) // it takes another number now
+		}
 		again[n], f.again = f.again, nil
+		pins[n], f.pins = f.pins, nil
 	}
 	for _, r := range runnable {
 		f := l.flows[r.Task]
@@ -356,6 +366,10 @@ func (l *loop) requeue(runnable []ticket.Range, busy map[*flow]map[coord.Coord]s
 	for n, jobs := range again {
 		for _, job := range jobs {
 			l.putBack(l.flows[n], job)
+		}
+		if len(pins[n]) > 0 {
+			l.activate(l.flows[n])
+			l.flows[n].pins = pins[n]
 		}
 	}
 }

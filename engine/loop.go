@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"time"
 
 	"operon/engine/ticket"
@@ -33,6 +34,8 @@ type loop struct {
 
 	room      room
 	gpus      []string      // free ones
+	pinSerial uint64        // of the last retry that waits for its GPUs
+	turns     uint64        // of the last task that others were preferred to for too long
 	nextStart time.Duration // until a bucket lets a job start; 0: none is waited for
 	running   int           // commands under way
 	timers    timers
@@ -169,20 +172,26 @@ func (l *loop) dispatch() {
 	for l.room.free > 0 && !l.halted() && l.aheadJobs <= maxAhead {
 		room := l.room
 		room.free = min(room.free, l.crew.free())
-		tasks := make([]limits, len(l.active))
-		for n, f := range l.active {
-			tasks[n] = f.limits()
-		}
-		n, jobs, wait := pick(tasks, room, time.Now())
+		now := time.Now()
+		e := l.entries()
+		n, jobs, wait := pick(e.limits, room, now)
 		if l.nextStart = wait; n < 0 {
 			return
 		}
-		f := l.active[n]
-		batch := f.take(jobs)
-		if f.ready() == 0 {
-			l.active = append(l.active[:n], l.active[n+1:]...)
+		f := l.flows[e.limits[n].flow]
+		var batch []worker.Job
+		pin := e.pins[n]
+		if pin != nil {
+			batch = f.takePinned(pin, jobs)
+		} else {
+			batch = f.take(jobs)
 		}
-		l.crew.run(l.occupy(f, batch), batch)
+		if f.ready() == 0 {
+			l.active = slices.DeleteFunc(l.active, func(a *flow) bool { return a == f })
+		}
+		o := l.occupy(f, batch, pin, e.kept)
+		l.passOver(e, n, now)
+		l.crew.run(o, batch)
 	}
 }
 

@@ -27,8 +27,9 @@ func sharedPool(p *spec.Pipeline, t *spec.TaskSpec) int {
 	return noPool
 }
 
-// occupy takes what a command of these jobs needs.
-func (l *loop) occupy(f *flow, jobs []worker.Job) *order {
+// occupy takes what a command of these jobs needs: the GPUs of pin, if there is
+// one; kept are those that it must not have.
+func (l *loop) occupy(f *flow, jobs []worker.Job, pin *pinned, kept []string) *order {
 	o := &order{flow: f, shared: f.shared, needs: f.needs}
 	l.running++
 	l.room.free--
@@ -43,7 +44,10 @@ func (l *loop) occupy(f *flow, jobs []worker.Job) *order {
 		}
 	}
 	l.room.left = l.room.left.minus(f.needs)
-	l.handOut(o, jobs)
+	if pin != nil {
+		o.gpus = pin.gpus
+	}
+	l.handOut(o, jobs, kept)
 	return o
 }
 

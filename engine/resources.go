@@ -6,11 +6,9 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 
-	"operon/engine/worker"
 	"operon/spec"
 )
 
@@ -140,26 +138,4 @@ func sizeText(n int64) string {
 		return fmt.Sprintf("%.0f%s", f, unit)
 	}
 	return fmt.Sprintf("%.1f%s", f, unit)
-}
-
-// handOut gives a command the GPUs that its jobs have for themselves.
-func (l *loop) handOut(o *order, jobs []worker.Job) {
-	var env []string
-	if n := o.needs.gpus; n > 0 {
-		slices.SortFunc(l.gpus, compareGPUs)
-		o.gpus = slices.Clone(l.gpus[:n])
-		l.gpus = l.gpus[n:]
-		env = []string{cudaDevices + "=" + strings.Join(o.gpus, ",")}
-	}
-	for i := range jobs {
-		jobs[i].Env = env
-	}
-}
-
-// compareGPUs orders numbers as numbers.
-func compareGPUs(a, b string) int {
-	if len(a) != len(b) {
-		return len(a) - len(b)
-	}
-	return strings.Compare(a, b)
 }

@@ -36,6 +36,7 @@ type flow struct {
 	rank     int                           // its place from roots to leaves
 	retrying int                           // jobs that wait for their next attempt
 	pace     pace
+	stay     stay   // what its processes hold that stay
 	passed   int    // starts that took the room it waits for
 	turn     uint64 // see limits
 	skipped  int64  // jobs that may run, and are not asked for

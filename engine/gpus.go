@@ -123,12 +123,13 @@ func (l *loop) handOut(o *order, jobs []worker.Job, kept []string) {
 	var env []string
 	if o.needs.gpus > 0 {
 		if o.gpus == nil {
-			slices.SortFunc(l.gpus, compareGPUs)
+			slices.SortFunc(l.gpus, l.byStay(o.flow))
 			for _, gpu := range l.gpus {
 				if len(o.gpus) < o.needs.gpus && !slices.Contains(kept, gpu) {
 					o.gpus = append(o.gpus, gpu)
 				}
 			}
+			slices.SortFunc(o.gpus, compareGPUs)
 		}
 		l.gpus = slices.DeleteFunc(l.gpus, func(gpu string) bool { return slices.Contains(o.gpus, gpu) })
 		env = []string{cudaDevices + "=" + strings.Join(o.gpus, ",")}

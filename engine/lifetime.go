@@ -59,6 +59,10 @@ func (l *loop) hear(r worker.Response) {
 	switch a := r.Body.(type) {
 	case worker.JobsDone:
 		l.apply(a)
+	case worker.Rested:
+		if f := l.resting[a.Dataflow]; f != nil && h != nil {
+			l.rested(f, h)
+		}
 	case worker.Frontiers:
 		if h != nil {
 			l.learn(h, a)
@@ -171,6 +175,9 @@ func (l *loop) end(f *flow) {
 func (l *loop) bury(h *hand, why error) {
 	l.log.Warn("a worker died", "worker", h.config.Index, "why", why)
 	l.crew.deaths++
+	for _, f := range l.resting {
+		l.rested(f, h)
+	}
 	orders := l.crew.of(h)
 	for _, o := range orders {
 		l.lost(o, why)

@@ -47,8 +47,9 @@ type loop struct {
 	claims    []claim
 	transient *transients
 
-	frozen map[uint64]*flow    // dropped, and some worker may still schedule them
-	later  []func(*meta.Batch) // what the next commit does to the metadata
+	frozen  map[uint64]*flow    // dropped, and some worker may still schedule them
+	resting map[uint64]*flow    // whose idle processes are being ended
+	later   []func(*meta.Batch) // what the next commit does to the metadata
 
 	holed    []ticket.Range // jobs that are to become holes
 	deferred []deferred     // what waits for a batch to be durable
@@ -178,9 +179,11 @@ func (l *loop) dispatch() {
 		if l.nextStart = wait; n < 0 {
 			return
 		}
-		f := l.flows[e.limits[n].flow]
+		f, pin := l.flows[e.limits[n].flow], e.pins[n]
+		if l.makeRoom(f, pin, e.kept) {
+			continue
+		}
 		var batch []worker.Job
-		pin := e.pins[n]
 		if pin != nil {
 			batch = f.takePinned(pin, jobs)
 		} else {

@@ -48,6 +48,7 @@ func (l *loop) occupy(f *flow, jobs []worker.Job, pin *pinned, kept []string) *o
 		o.gpus = pin.gpus
 	}
 	l.handOut(o, jobs, kept)
+	f.keep(o)
 	return o
 }
 

@@ -51,7 +51,8 @@ type BatchRunner interface {
 	RunBatch(ctx context.Context, slot *Slot, jobs []*Job, b Batch)
 	// Close ends the processes that the runner keeps: they are asked to finish,
 	// and killed after the task's grace period, or when ctx ends. It may be called
-	// more than once, and while nothing runs.
+	// more than once, and while nothing runs; jobs that come afterwards start new
+	// ones.
 	Close(ctx context.Context)
 }
 

@@ -18,6 +18,7 @@ type workerLog struct {
 
 	mu      sync.Mutex
 	f       *os.File
+	made    bool  // by this runner
 	failed  bool  // the file can't be written; a log is not worth a job
 	length  int64 // of the file
 	mark    int64 // where the tail begins, once something was left out
@@ -44,9 +45,10 @@ func (l *workerLog) Write(p []byte) (int, error) {
 
 func (l *workerLog) store(p []byte) (err error) {
 	if l.f == nil {
-		if l.f, err = createLog(l.path); err != nil {
+		if l.f, err = l.open(); err != nil {
 			return err
 		}
+		l.made = true
 	}
 	for len(p) > 0 {
 		n := min(int64(len(p)), max(1, l.limit-l.length))
@@ -62,6 +64,14 @@ func (l *workerLog) store(p []byte) (err error) {
 		}
 	}
 	return nil
+}
+
+// open makes the file, or opens it again after it was closed.
+func (l *workerLog) open() (*os.File, error) {
+	if !l.made {
+		return createLog(l.path)
+	}
+	return os.OpenFile(l.path, os.O_RDWR|os.O_CREATE, 0o666)
 }
 
 // shorten takes out what lies between the head and the last quarter.

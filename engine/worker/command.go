@@ -10,7 +10,7 @@ import (
 //
 // The lifecycle commands go to all workers in one order and form the History:
 // Hello, CreateInstance, UpdateConfiguration, CreateDataflow, Schedule,
-// AllowCompaction and InitializationComplete. RunJobs, CancelJobs, Peek and
+// AllowCompaction and InitializationComplete. RunJobs, CancelJobs, Rest, Peek and
 // CancelPeek go to one worker, name a dataflow or a question, and are never kept.
 type Command interface{ command() }
 
@@ -77,6 +77,10 @@ type CancelJobs struct {
 	Command  uint64
 }
 
+// Rest asks for the end of a dataflow's processes, none of which has a job. They are
+// started again when one needs them.
+type Rest struct{ Dataflow uint64 }
+
 // Peek asks for the values of one job as the store has them: exactly one answer
 // comes, unless the session ends before.
 type Peek struct {
@@ -97,13 +101,14 @@ func (AllowCompaction) command()        {}
 func (InitializationComplete) command() {}
 func (RunJobs) command()                {}
 func (CancelJobs) command()             {}
+func (Rest) command()                   {}
 func (Peek) command()                   {}
 func (CancelPeek) command()             {}
 
 // Lifecycle reports whether a command is part of the history.
 func Lifecycle(c Command) bool {
 	switch c.(type) {
-	case RunJobs, CancelJobs, Peek, CancelPeek:
+	case RunJobs, CancelJobs, Rest, Peek, CancelPeek:
 		return false
 	}
 	return true
@@ -127,6 +132,9 @@ type JobsDone struct {
 	More     bool // the command is still running, and further answers come
 	Results  []Result
 }
+
+// Rested answers a Rest: the processes have ended.
+type Rested struct{ Dataflow uint64 }
 
 // Frontiers tells what the worker may still schedule: a change of that, to be
 // taken as a whole and once. Index is how many lifecycle commands it has taken.
@@ -160,6 +168,7 @@ type Status struct {
 type Died struct{ Err error }
 
 func (JobsDone) answer()     {}
+func (Rested) answer()       {}
 func (Frontiers) answer()    {}
 func (PeekResponse) answer() {}
 func (Status) answer()       {}

@@ -36,10 +36,16 @@ func (d *Dataflow) InProcess() bool {
 	return false
 }
 
+// Stays reports whether the dataflow's processes stay from job to job.
+func (d *Dataflow) Stays() bool {
+	_, stays := d.Runner.(body.BatchRunner)
+	return stays
+}
+
 // Batches is how many jobs at once the dataflow's bodies are to be given, where
 // one command takes as many as it can; 0 where it takes one.
 func (d *Dataflow) Batches() int {
-	if _, ok := d.Runner.(body.BatchRunner); ok {
+	if d.Stays() {
 		return max(1, d.Task.Body.Concurrency)
 	}
 	if d.InProcess() {

@@ -255,6 +255,20 @@ func (w *Worker) discard(c *configured) {
 	}
 }
 
+// rest ends the processes that a dataflow keeps here.
+func (w *Worker) rest(id uint64) {
+	if in := w.installed[id]; in != nil && !in.frozen {
+		if b, ok := in.now.runner.(body.BatchRunner); ok {
+			w.closing.Go(func() {
+				b.Close(w.ctx)
+				w.respond(Rested{id})
+			})
+			return
+		}
+	}
+	w.respond(Rested{id}) // it has none, or they are on their way out
+}
+
 // closeRunners ends the processes of all dataflows.
 func (w *Worker) closeRunners() {
 	w.mu.Lock()

@@ -247,6 +247,8 @@ func (w *Worker) handle(c Command) {
 		w.runJobs(c)
 	case CancelJobs:
 		w.cancelJobs(c)
+	case Rest:
+		w.rest(c.Dataflow)
 	case Peek:
 		w.peek(c)
 	case CancelPeek:

@@ -278,6 +278,13 @@ func (b *batch) answered(r *request, a *answer) {
 	if r.late {
 		f = b.tookTooLong()
 	}
+	if a.failed && !r.late && b.task.Mem > 0 && saysNoMemory([]byte(a.error)) {
+		peak := ""
+		if n := b.s.Peak(); n > 0 {
+			peak = sizeText(n) + " at most"
+		}
+		b.outOfMemory(f, peak)
+	}
 	if f == nil {
 		f = b.verify(items)
 	}

@@ -62,7 +62,24 @@ func (c *common) orMemory(f *Failure, x *proc.Exit, tail []byte) *Failure {
 	if x.MaxRSS < limit-limit/8 && !saysNoMemory(tail) {
 		return f
 	}
-	f.Message += fmt.Sprintf(" (out of memory: `mem` gives it %s, and it had %s at most)", sizeText(limit), sizeText(x.MaxRSS))
+	peak := ""
+	switch {
+	case x.MaxRSS > 0:
+		peak = sizeText(x.MaxRSS) + " at most"
+	case x.Below > 0:
+		peak = "no more than " + sizeText(x.Below)
+	}
+	return c.outOfMemory(f, peak)
+}
+
+// outOfMemory says of a failure that memory ran out; peak is what was used, "" if
+// nobody knows.
+func (c *common) outOfMemory(f *Failure, peak string) *Failure {
+	f.Message += fmt.Sprintf(" (out of memory: `mem` gives it %s", sizeText(c.task.Mem))
+	if peak != "" {
+		f.Message += ", and it had " + peak
+	}
+	f.Message += ")"
 	return f
 }
 

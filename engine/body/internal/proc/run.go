@@ -34,6 +34,7 @@ type Exit struct {
 	Wall   time.Duration
 	CPU    time.Duration // of all processes that were reaped
 	MaxRSS int64         // bytes, of the largest process; 0 if no larger than this program itself
+	Below  int64         // bytes, where MaxRSS is 0: this program's own, which it can't be told from
 }
 
 // StartError is a program that could not be started.
@@ -102,7 +103,7 @@ func (s *Slot) hideOwnRSS(x *Exit) {
 		s.ownRSS = ownPeak()
 	}
 	if x.MaxRSS <= s.ownRSS {
-		x.MaxRSS = 0
+		x.MaxRSS, x.Below = 0, s.ownRSS
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -155,8 +157,8 @@ func (v *Server) reap(pid int, err error) {
 	}
 	v.exit.Wall = time.Since(v.exit.Start)
 	v.exit.add(&usage)
-	if v.exit.MaxRSS <= ownPeak() {
-		v.exit.MaxRSS = 0
+	if own := ownPeak(); v.exit.MaxRSS <= own {
+		v.exit.MaxRSS, v.exit.Below = 0, own
 	}
 	v.err = errors.Join(err, reapErr)
 }
@@ -260,6 +262,30 @@ func (v *Server) Ended() <-chan struct{} { return v.ended }
 
 // Exit tells how the program ended, once it has.
 func (v *Server) Exit() (*Exit, error) { return &v.exit, v.err }
+
+// Peak is the most memory that the program has had so far, in bytes; 0 if that
+// can't be told. What it has started does not count.
+func (v *Server) Peak() int64 {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.pid == 0 {
+		return 0
+	}
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", v.pid))
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(text)) {
+		fields := strings.Fields(line)
+		if len(fields) < 2 || fields[0] != "VmHWM:" {
+			continue
+		}
+		if kib, err := strconv.ParseInt(fields[1], 10, 64); err == nil {
+			return kib << 10
+		}
+	}
+	return 0
+}
 
 // Terminate asks the program's group to end, and kills it after a grace period.
 func (v *Server) Terminate(grace time.Duration) {

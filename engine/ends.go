@@ -180,8 +180,11 @@ func (l *loop) gaveUp(f *flow, r *worker.Result) {
 	}
 	delete(f.attempts, r.Job.Coord)
 	l.failures.add(failed)
-	l.failing = l.failing || stops(policy, l.failures.jobs, l.maxFailures)
 	l.say(Event{Kind: EventFailure, Failed: failed})
+	if !l.failing && policy != spec.OnErrorStop && stops(policy, l.failures.jobs, l.maxFailures) {
+		l.say(Event{Kind: EventNote, Message: fmt.Sprintf("jobs that failed: %d, as many as may; no new job starts", l.failures.jobs)})
+	}
+	l.failing = l.failing || stops(policy, l.failures.jobs, l.maxFailures)
 }
 
 // putBack makes a job ready again that never ran, or was cut short by us.

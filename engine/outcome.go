@@ -33,7 +33,9 @@ func judge(r spec.Retry, f *body.Failure, attempt int, chance float64) (verdict,
 	case body.KindCancelled:
 		return verdictAgain, 0
 	case body.KindResources:
-		return verdictStopSick, 0
+		if !errors.Is(f, body.ErrMemory) {
+			return verdictStopSick, 0
+		}
 	}
 	if attempt > r.Times || !retries(r, f) {
 		return verdictFail, 0
@@ -67,7 +69,7 @@ func retries(r spec.Retry, f *body.Failure) bool {
 	switch f.Kind {
 	case body.KindExit:
 		return r.OnExit || slices.Contains(r.Exits, f.Exit)
-	case body.KindSignal:
+	case body.KindSignal, body.KindResources: // the job's own: the kernel killed it
 		return r.OnSignal
 	case body.KindTimeout:
 		return r.OnTimeout

@@ -37,6 +37,8 @@ func TestJudge(t *testing.T) {
 		"lost":                         {spec.Retry{}, body.Failure{Kind: body.KindLost}, 1, 0.5, verdictAgain, 0},
 		"lost for good":                {all, body.Failure{Kind: body.KindLost, Err: fs.ErrNotExist}, 1, 0.5, verdictDamaged, 0},
 		"cancelled":                    {spec.Retry{}, body.Failure{Kind: body.KindCancelled}, 1, 0.5, verdictAgain, 0},
+		"its own limit of memory":      {all, body.Failure{Kind: body.KindResources, Err: body.ErrMemory}, 1, 0.5, verdictRetry, time.Second},
+		"its own limit, none are left": {all, body.Failure{Kind: body.KindResources, Err: body.ErrMemory}, 3, 0.5, verdictFail, 0},
 		"the machine":                  {all, body.Failure{Kind: body.KindResources}, 1, 0.5, verdictStopSick, 0},
 	} {
 		if what, wait := judge(c.retry, &c.failure, c.attempt, c.chance); what != c.want || wait != c.wait {

@@ -261,6 +261,9 @@ func (e *Engine) startCrew(ctx context.Context, l *loop, pl *plan) error {
 		return stateError(e.dir, "open the list of running jobs", err)
 	}
 	e.running = running
+	if slices.ContainsFunc(e.p.Tasks, func(t *spec.TaskSpec) bool { return t.Mem > 0 }) {
+		running.LimitGroups(e.log)
+	}
 	template := worker.Config{
 		Store:   e.stores.data,
 		Caches:  l.caches,

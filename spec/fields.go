@@ -97,7 +97,7 @@ func taskTable() *table {
 		{name: "cpus", defaults: true, read: (*loader).readCPUs,
 			doc: "How many of the machine's CPUs one job takes.", shape: numberShape("a number of CPUs such as 2 or 0.5", minCPUs, maxCPUs)},
 		{name: "mem", defaults: true, read: (*loader).readMem,
-			doc: "How much of the machine's memory one job takes, and may have.", shape: sizeShape()},
+			doc: "How much of the machine's memory one job takes, and may have: all its processes together, or each where there are no control groups.", shape: sizeShape()},
 		{name: "gpus", defaults: true, read: (*loader).readGPUs,
 			doc: "How many of the machine's GPUs one job takes.", shape: wholeShape("a whole number from 0", 0, maxGPUs)},
 		{name: "retry", defaults: true, read: (*loader).readRetry,

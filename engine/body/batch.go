@@ -283,7 +283,7 @@ func (b *batch) answered(r *request, a *answer) {
 		if n := b.s.Peak(); n > 0 {
 			peak = sizeText(n) + " at most"
 		}
-		b.outOfMemory(f, peak)
+		b.hadNoMore(f, peak)
 	}
 	if f == nil {
 		f = b.verify(items)

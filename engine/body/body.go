@@ -103,10 +103,13 @@ func (r *Result) Close() error {
 
 // Usage is what an attempt took.
 type Usage struct {
-	Start  time.Time
-	Wall   time.Duration
-	CPU    time.Duration // user and system, the whole group as far as it was reaped
-	MaxRSS int64         // bytes, of the largest process; 0 in process
+	Start time.Time
+	Wall  time.Duration
+	CPU   time.Duration // user and system, the whole group as far as it was reaped
+	// MaxRSS is bytes: of the largest process, or, where the job had a control
+	// group, of all its processes together, with what they had of files in memory.
+	// 0 in process.
+	MaxRSS int64
 }
 
 // Config is what the bodies of a pipeline share. It is not to be copied once it

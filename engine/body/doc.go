@@ -23,7 +23,12 @@
 // The largest memory of a process is told only if it is larger than that of
 // this program, which the kernel counts in between fork and exec.
 //
-// A task's `mem` bounds each process of a job on its own, and only memory that is
+// A task's `mem` bounds all processes of a job together where there are control
+// groups of version 2 with a memory controller that this process may hand on: it is
+// root in the root group, or alone in a group that was delegated to it. A job that
+// the kernel ends for it fails with [ErrMemory].
+//
+// Elsewhere `mem` bounds each process of a job on its own, and only memory that is
 // private and may be written to (RLIMIT_DATA): what is shared or mapped from files
 // is not counted. Where the kernel forbids tracing, the bound is set an instant
 // after the program's start.

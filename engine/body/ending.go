@@ -28,6 +28,8 @@ func (p *process) judge(ctx context.Context, x *proc.Exit) *Failure {
 // ended is the failure that an end of its own means, or nil.
 func (c *common) ended(x *proc.Exit) *Failure {
 	switch {
+	case x.Status.ExitStatus() != 0 && x.OOM() != proc.OOMNone: // a signal's is -1
+		return c.outOfMemory(x)
 	case x.Status.Signaled():
 		name := unix.SignalName(x.Status.Signal())
 		if name == "" {
@@ -51,30 +53,47 @@ func (c *common) ended(x *proc.Exit) *Failure {
 	return nil
 }
 
+// outOfMemory is the failure of a job that the kernel ended, wholly or in part,
+// for want of memory.
+func (c *common) outOfMemory(x *proc.Exit) *Failure {
+	f := failf(KindResources, "out of memory: limit %s", sizeText(c.task.Mem))
+	if x.Group.Peak > 0 {
+		f.Message += ", peak " + sizeText(x.Group.Peak)
+	}
+	if x.OOM() == proc.OOMLimit {
+		f.Err = ErrMemory
+		return f
+	}
+	f.Message += "; it was the machine that had no more, or what the engine may have of it"
+	return f
+}
+
 // orMemory says of a failure that memory ran out, where the task bounds it and
 // either what was printed last or the peak says so: a program that gets no more
-// ends in whatever way it likes.
+// ends in whatever way it likes. In a control group the peak says nothing: it is
+// the limit wherever a job reads many files.
 func (c *common) orMemory(f *Failure, x *proc.Exit, tail []byte) *Failure {
 	limit := c.task.Mem
 	if limit == 0 || f.Kind != KindExit && f.Kind != KindSignal {
 		return f
 	}
-	if x.MaxRSS < limit-limit/8 && !saysNoMemory(tail) {
+	near := x.Group == nil && x.MaxRSS >= limit-limit/8
+	if !near && !saysNoMemory(tail) {
 		return f
 	}
 	peak := ""
 	switch {
-	case x.MaxRSS > 0:
-		peak = sizeText(x.MaxRSS) + " at most"
+	case x.PeakMemory() > 0:
+		peak = sizeText(x.PeakMemory()) + " at most"
 	case x.Below > 0:
 		peak = "no more than " + sizeText(x.Below)
 	}
-	return c.outOfMemory(f, peak)
+	return c.hadNoMore(f, peak)
 }
 
-// outOfMemory says of a failure that memory ran out; peak is what was used, "" if
+// hadNoMore says of a failure that memory ran out; peak is what was used, "" if
 // nobody knows.
-func (c *common) outOfMemory(f *Failure, peak string) *Failure {
+func (c *common) hadNoMore(f *Failure, peak string) *Failure {
 	f.Message += fmt.Sprintf(" (out of memory: `mem` gives it %s", sizeText(c.task.Mem))
 	if peak != "" {
 		f.Message += ", and it had " + peak

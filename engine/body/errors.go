@@ -6,6 +6,11 @@ import (
 	"syscall"
 )
 
+// ErrMemory is the cause of the failure of a job that the kernel ended for having
+// as much memory as its task gives it: of all failures of KindResources this is
+// the job's own.
+var ErrMemory = errors.New("the job had as much memory as its task gives it")
+
 // What Failure.Err wraps when a file taken by reference is not what it was.
 var (
 	ErrChanged = errors.New("the file has changed")

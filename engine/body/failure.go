@@ -19,7 +19,7 @@ const (
 	KindOutput    Kind = "output"    // its output can't be read, or is too large
 	KindInput     Kind = "input"     // its inputs can't be handed over
 	KindSchema    Kind = "schema"    // a value breaks the task's schema
-	KindResources Kind = "resources" // the machine's fault: disk full, no processes
+	KindResources Kind = "resources" // the machine's fault: disk full, no processes; with ErrMemory the job's
 	KindCancelled Kind = "cancelled" // the engine stopped it
 	KindLost      Kind = "lost"      // what it was running on is gone
 	KindInternal  Kind = "internal"  // a fault of ours

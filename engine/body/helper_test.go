@@ -2,6 +2,7 @@ package body
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -24,8 +25,10 @@ type bench struct {
 	cfg  *Config
 	task *spec.TaskSpec
 	slot *Slot
-	dir  string
-	jobs int
+
+	running *Running
+	dir     string
+	jobs    int
 }
 
 // newBench prepares a task; its missing parts are filled in as the loader would.
@@ -36,16 +39,21 @@ func newBench(t testing.TB, task *spec.TaskSpec) *bench {
 		Pipeline: &spec.Pipeline{Name: "test"}, Dir: dir, Environ: []string{"PATH=" + os.Getenv("PATH")},
 	}}
 	complete(task)
-	slot, err := NewSlot(SlotOptions{Dir: filepath.Join(dir, "slots")})
+	// Without control groups, unless a test asks for them.
+	running, err := OpenRunning(filepath.Join(dir, "running"), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	slot, err := NewSlot(SlotOptions{Dir: filepath.Join(dir, "slots"), Running: running})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := slot.Close(); err != nil {
+		if err := errors.Join(slot.Close(), running.Close()); err != nil {
 			t.Error(err)
 		}
 	})
-	b.slot = slot
+	b.slot, b.running = slot, running
 	return b
 }
 

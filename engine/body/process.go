@@ -120,7 +120,7 @@ func (p *process) run(ctx context.Context, slot *Slot, a *attempt) (*Result, *Fa
 		}
 		return nil, machine("run the job's process", err)
 	}
-	usage := Usage{Start: exit.Start, Wall: exit.Wall, CPU: exit.CPU, MaxRSS: exit.MaxRSS}
+	usage := Usage{Start: exit.Start, Wall: exit.Wall, CPU: exit.CPU, MaxRSS: exit.PeakMemory()}
 	logged, tail, logErr := p.writeLog(slot.proc.Stderr(), a.job.Log)
 	f := p.judge(ctx, exit)
 	if f != nil {

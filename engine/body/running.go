@@ -2,6 +2,7 @@ package body
 
 import (
 	"context"
+	"log/slog"
 
 	"operon/engine/body/internal/proc"
 )
@@ -21,6 +22,16 @@ func OpenRunning(path string, slots int) (*Running, error) {
 	return &Running{file: f}, nil
 }
 
+// LimitGroups makes a task's `mem` hold for all processes of a job together, where
+// the kernel's control groups (version 2) can be had. Elsewhere it holds for each
+// process: log hears why, at debug level. It must be called before any slot is
+// made. This process may be moved to a group below its own, until Close.
+func (r *Running) LimitGroups(log *slog.Logger) {
+	if err := r.file.LimitGroups(log); err != nil && log != nil {
+		log.Debug("`mem` bounds each process of a job on its own", "why", err)
+	}
+}
+
 // Close closes the file. No slot may use it any more.
 func (r *Running) Close() error { return r.file.Close() }
 
@@ -33,9 +44,9 @@ type Stray struct {
 
 // EndStrays kills what an earlier engine left running and returns when it is
 // gone: the processes that the running file at path names, with their process
-// groups, if process id, start time and boot agree; and every process that has
-// an OPERON_JOB in its environment that begins with tokenPrefix, which must not
-// be empty. The caller must hold the state directory, so that no engine is
+// groups, if process id, start time and boot agree; every process that has an
+// OPERON_JOB in its environment that begins with tokenPrefix, which must not be
+// empty; and what is left in control groups of such jobs. The caller must hold the state directory, so that no engine is
 // running on it. A missing file is no error.
 func EndStrays(ctx context.Context, path string, tokenPrefix string) (ended []Stray, err error) {
 	found, err := proc.EndStrays(ctx, path, tokenPrefix)

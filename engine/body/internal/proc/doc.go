@@ -26,10 +26,23 @@
 // their open files. Then the leader is reaped. If a process may be left that is
 // not known to be the job's, the slot takes new pipes.
 //
+// # Limits of memory
+//
+// A program with a limit gets a control group of its own where [OpenGroups] can
+// have one. It is in there before its first step, and so is all that it starts:
+// the limit is of all of them together, what they have of files counts as far as
+// the kernel can't do without, and there is no swap. When memory runs out the
+// kernel kills all of them, and [GroupUse] says so. What is in the group at the end
+// is killed with the rest. Elsewhere RLIMIT_DATA bounds each process on its own.
+//
 // # Caveats
 //
-// A process that leaves the group, clears its environment and closes the pipes
-// it was given can't be told from a stranger and is left alone.
+// Without a control group a process that leaves the process group, clears its
+// environment and closes the pipes it was given can't be told from a stranger and
+// is left alone.
+//
+// What a program left of files in memory is given back to the kernel by it, in its
+// own time: the peak of a group tells of it, too.
 //
 // A dead process that nobody waited for and that can't be told to be a job's is
 // reaped when it has been seen dead for a second, unless it is in the process

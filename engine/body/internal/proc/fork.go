@@ -8,9 +8,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fork starts p with the given standard files, on the slot's thread. The error
-// is a *StartError if it did not start.
-func (s *Slot) fork(p *Program, stdin, stdout, stderr int) (int, error) {
+// fork starts p with the given standard files, on the slot's thread, with a limit
+// on its memory in a control group if one can be had. The error is a *StartError
+// if it did not start.
+func (s *Slot) fork(p *Program, stdin, stdout, stderr int) (int, *group, error) {
 	attr := &syscall.ProcAttr{
 		Dir:   p.Dir,
 		Env:   p.Env,
@@ -18,9 +19,41 @@ func (s *Slot) fork(p *Program, stdin, stdout, stderr int) (int, error) {
 		Sys:   s.attr,
 	}
 	if p.MaxMemory <= 0 {
-		return forkExec(p, attr)
+		pid, err := forkExec(p, attr)
+		return pid, nil, err
 	}
-	return s.forkLimited(p, attr)
+	groups := s.memoryGroups()
+	pid, group, groupErr := groups.fork(p, attr)
+	if group != nil {
+		return pid, group, nil
+	}
+	// It may be the program that can't be started: that is found out by trying.
+	pid, err := s.forkLimited(p, attr)
+	if err == nil && groupErr != nil {
+		groups.tellOnce(groupErr)
+	}
+	return pid, nil, err
+}
+
+// fork starts p in a group of its own, from its first instant on.
+func (g *Groups) fork(p *Program, attr *syscall.ProcAttr) (int, *group, error) {
+	if g == nil {
+		return 0, nil, nil
+	}
+	j, err := g.make(p.Token, p.MaxMemory)
+	if err != nil {
+		return 0, nil, err
+	}
+	grouped, sys := *attr, *attr.Sys
+	sys.UseCgroupFD, sys.CgroupFD = true, j.fd
+	grouped.Sys = &sys
+	pid, err := forkExec(p, &grouped)
+	closeFD(&j.fd)
+	if err != nil {
+		j.remove()
+		return 0, nil, fmt.Errorf("start in a control group: %w", err)
+	}
+	return pid, j, nil
 }
 
 func forkExec(p *Program, attr *syscall.ProcAttr) (int, error) {

@@ -78,8 +78,8 @@ func (o *orphans) list(leader int) []int {
 // sweep ends and reaps all that is left of the job whose leader is dead but not
 // reaped. Each round can make new orphans of what the killed left behind; a
 // round that finds none is the last.
-func (s *Slot) sweep(leader int, token string, x *Exit) error {
-	strange, err := s.orphans.sweep(family{leader: leader, token: token, pipes: []int{s.out.writeFD, s.err.writeFD}}, x)
+func (s *Slot) sweep(leader int, group *group, token string, x *Exit) error {
+	strange, err := s.orphans.sweep(family{leader: leader, group: group, token: token, pipes: []int{s.out.writeFD, s.err.writeFD}}, x)
 	s.dirty = s.dirty || strange
 	return err
 }
@@ -87,6 +87,7 @@ func (s *Slot) sweep(leader int, token string, x *Exit) error {
 // family is how a job's processes are known.
 type family struct {
 	leader int
+	group  *group // control group; nil: none
 	token  string
 	pipes  []int // the job's outputs, either end
 }
@@ -126,7 +127,7 @@ const (
 )
 
 // end ends kid if it is the job's: in one of its groups, which have been killed,
-// or known by its token or its open pipes.
+// or known by its control group, its token or its open pipes.
 func (o *orphans) end(kid int, f family, groups map[int]bool, x *Exit) orphanFate {
 	group, err := unix.Getpgid(kid)
 	if err != nil {
@@ -136,7 +137,12 @@ func (o *orphans) end(kid int, f family, groups map[int]bool, x *Exit) orphanFat
 		reap(kid, x)
 		return orphanEnded
 	}
-	if isDead(kid) {
+	dead := isDead(kid)
+	if dead && f.group.holds(kid) {
+		reap(kid, x)
+		return orphanEnded
+	}
+	if dead {
 		return o.restOrReap(kid, group, x)
 	}
 	if !f.isStray(kid) {
@@ -192,12 +198,12 @@ func (o *orphans) forget() {
 	}
 }
 
-// isStray reports whether a living process is the job's: it inherited the job's
-// token, or it holds its pipes. Between fork and exec any child of this program
+// isStray reports whether a living process is the job's: it is in the job's control
+// group, it inherited the job's token, or it holds its pipes. Between fork and exec any child of this program
 // holds every file that this program has open, and still runs its executable:
 // such a one says nothing.
 func (f family) isStray(pid int) bool {
-	if hasToken(pid, f.token, false) {
+	if f.group.holds(pid) || hasToken(pid, f.token, false) {
 		return true
 	}
 	return !sameProgram(pid) && holdsFile(pid, f.pipes...)

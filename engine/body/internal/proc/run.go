@@ -22,7 +22,7 @@ type Program struct {
 	Grace     time.Duration // then SIGKILL
 	MaxOutput int64         // bytes of standard output, then SIGKILL; 0: no limit
 	MaxStderr int64         // bytes of standard error to keep, half of its head and half of its tail; 0: all
-	MaxMemory int64         // bytes of memory that each of its processes may have; 0: no limit
+	MaxMemory int64         // bytes of memory that all its processes may have together; without control groups, each; 0: no limit
 	KillCause error         // a context with this cause ends without a grace period
 }
 
@@ -35,6 +35,25 @@ type Exit struct {
 	CPU    time.Duration // of all processes that were reaped
 	MaxRSS int64         // bytes, of the largest process; 0 if no larger than this program itself
 	Below  int64         // bytes, where MaxRSS is 0: this program's own, which it can't be told from
+	Group  *GroupUse     // what its control group tells; nil: it had none
+}
+
+// PeakMemory is the most memory that the program had, in bytes: all its processes
+// together if that is known, else the largest one.
+func (x *Exit) PeakMemory() int64 {
+	if x.Group != nil && x.Group.Peak > 0 {
+		return x.Group.Peak
+	}
+	return x.MaxRSS
+}
+
+// OOM is why the kernel killed processes of the program for want of memory, as far
+// as that is known.
+func (x *Exit) OOM() OOM {
+	if x.Group == nil {
+		return OOMNone
+	}
+	return x.Group.Killed
 }
 
 // StartError is a program that could not be started.
@@ -50,14 +69,15 @@ func (s *Slot) Run(ctx context.Context, p *Program) (*Exit, error) {
 	x := &Exit{Start: time.Now()}
 	s.err.limit = p.MaxStderr
 	before := bootTicks()
-	pid, err := s.fork(p, p.Stdin, s.out.writeFD, s.err.writeFD)
+	pid, group, err := s.fork(p, p.Stdin, s.out.writeFD, s.err.writeFD)
 	if err != nil {
 		return nil, err
 	}
 	noteErr := s.running.set(s.index, pid, before, bootTicks(), p.Token)
-	stop := s.watch.begin(ctx, pid, p)
-	following, waitErr := s.await(pid, p, x)
+	stop := s.watch.begin(ctx, pid, group, p)
+	following, waitErr := s.await(pid, group, p, x)
 	stop()
+	x.Group = group.finish()
 	x.Wall = time.Since(x.Start)
 	outErr := s.finish(following)
 	s.dirty = s.dirty || waitErr != nil || outErr != nil
@@ -71,10 +91,10 @@ func (s *Slot) Run(ctx context.Context, p *Program) (*Exit, error) {
 
 // await waits for the leader and ends the rest. It reports whether the output
 // is being read along.
-func (s *Slot) await(pid int, p *Program, x *Exit) (following bool, err error) {
+func (s *Slot) await(pid int, group *group, p *Program, x *Exit) (following bool, err error) {
 	waitErr := waitFor(pid, unix.WEXITED|unix.WNOWAIT)
 	s.watch.leaderEnded()
-	sweepErr := s.sweep(pid, p.Token, x)
+	sweepErr := s.sweep(pid, group, p.Token, x)
 
 	s.watch.mu.Lock()
 	defer s.watch.mu.Unlock()

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"log/slog"
 	"os"
 	"slices"
 	"strings"
@@ -31,9 +32,10 @@ const (
 // Running is the file that says what runs on each slot. It is written in place
 // and never synced: it has to outlive the process, not the machine.
 type Running struct {
-	f     *os.File
-	boot  [16]byte
-	slots int
+	f      *os.File
+	boot   [16]byte
+	slots  int
+	groups *Groups // nil: none
 
 	mu    sync.Mutex
 	extra []bool // entries behind those of the slots: which are taken
@@ -60,8 +62,20 @@ func OpenRunning(path string, slots int) (*Running, error) {
 	return r, nil
 }
 
-// Close closes the file; what it says stays.
-func (r *Running) Close() error { return r.f.Close() }
+// LimitGroups makes limits of memory hold for all processes of a program together,
+// by control groups. The error says why that can't be; then they hold for each
+// process. It must be called before anything runs: see OpenGroups.
+func (r *Running) LimitGroups(log *slog.Logger) (err error) {
+	r.groups, err = OpenGroups(log)
+	return err
+}
+
+// Close closes the file; what it says stays. Nothing may be running any more.
+func (r *Running) Close() error {
+	r.groups.Close()
+	r.groups = nil
+	return r.f.Close()
+}
 
 // set notes that pid runs on a slot; it was started between two times.
 func (r *Running) set(slot, pid int, earliest, latest uint64, token string) error {

@@ -30,6 +30,7 @@ type Server struct {
 	running *Running
 	entry   int
 	orphans orphans
+	group   *group // control group; nil: none
 	token   string
 	ended   chan struct{}
 	life    sync.WaitGroup // of whoever waits for the end
@@ -58,7 +59,7 @@ func (s *Slot) Serve(p *Program, errs io.Writer) (*Server, error) {
 	}
 	v.exit.Start = time.Now()
 	before := bootTicks()
-	v.pid, err = s.fork(p, theirs[0], theirs[1], theirs[2])
+	v.pid, v.group, err = s.fork(p, theirs[0], theirs[1], theirs[2])
 	for _, fd := range theirs {
 		unix.Close(fd)
 	}
@@ -135,8 +136,10 @@ func (v *Server) await() {
 	pid := v.pid
 	waitErr := waitFor(pid, unix.WEXITED|unix.WNOWAIT)
 	_ = killGroup(pid, unix.SIGKILL) // there is the leader, if nobody else
-	_, sweepErr := v.orphans.sweep(family{leader: pid, token: v.token, pipes: []int{v.out, v.errsFD}}, &v.exit)
+	v.group.kill()
+	_, sweepErr := v.orphans.sweep(family{leader: pid, group: v.group, token: v.token, pipes: []int{v.out, v.errsFD}}, &v.exit)
 	v.reap(pid, errors.Join(waitErr, sweepErr))
+	v.exit.Group = v.group.finish()
 	_ = v.errs.SetReadDeadline(past) // who is left holding the pipe is not waited for
 	v.reading.Wait()
 	if err := v.running.release(v.entry); v.err == nil {
@@ -294,7 +297,8 @@ func (v *Server) Terminate(grace time.Duration) {
 	v.killAfter(grace)
 }
 
-// Kill ends the program's group at once.
+// Kill ends the program's process group at once; what else is in its control
+// group ends with it.
 func (v *Server) Kill() { v.signal(unix.SIGKILL) }
 
 func (v *Server) signal(signal unix.Signal) {

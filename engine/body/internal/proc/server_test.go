@@ -182,10 +182,11 @@ func TestServerIsNoted(t *testing.T) {
 	}
 }
 
-// A limit of memory holds before the program's first step, for what it forks at
+// Without control groups a limit of memory holds before the program's first step, for what it forks at
 // once as well.
 func TestMemoryLimit(t *testing.T) {
 	s := openSlot(t)
+	s.asked = true // no control groups
 	for name, script := range map[string]string{
 		"itself": `ulimit -d`,
 		"child":  `(ulimit -d) & wait`,

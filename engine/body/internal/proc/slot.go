@@ -19,6 +19,8 @@ type Slot struct {
 	index    int
 	attr     *syscall.SysProcAttr
 	running  *Running // nil: nothing is noted
+	groups   *Groups  // the slot's own, where nothing is noted; nil: none
+	asked    bool     // for groups
 	null     int      // /dev/null, for reading
 	out, err stream
 	in       input
@@ -90,6 +92,7 @@ func (s *Slot) Close() error {
 	s.in.close()
 	s.orphans.close()
 	closeFD(&s.null)
+	s.groups.Close()
 	err := s.tmp.remove()
 	runtime.UnlockOSThread()
 	return err
@@ -111,6 +114,20 @@ func (s *Slot) Clean() error {
 		return s.freshStreams()
 	}
 	return nil
+}
+
+// memoryGroups is where limited programs get a control group each; nil: they can't
+// have one. They are those of the file that notes what runs, where there is one.
+// Else they are made when the first such program starts.
+func (s *Slot) memoryGroups() *Groups {
+	if s.running != nil {
+		return s.running.groups
+	}
+	if !s.asked {
+		s.asked = true
+		s.groups, _ = OpenGroups(nil) // then there are none
+	}
+	return s.groups
 }
 
 func closeFD(fd *int) {

@@ -20,9 +20,11 @@ type Stray struct {
 
 // EndStrays kills what an earlier engine left running: the processes that the
 // running file names, if they are still the same (start time and boot), with
-// their groups; and every process that inherited a token with the given
-// prefix. It returns when they are gone. The caller must know that the earlier
-// engine is gone. An empty prefix is an error: every engine's jobs would match.
+// their groups; every process that inherited a token with the given prefix; and
+// every process in a control group that was made for such a token, below the
+// group that this program is in. It returns when they are gone. The caller must
+// know that the earlier engine is gone. An empty prefix is an error: every
+// engine's jobs would match.
 func EndStrays(ctx context.Context, path, prefix string) ([]Stray, error) {
 	if prefix == "" {
 		return nil, errors.New("end strays: empty token prefix")
@@ -46,6 +48,11 @@ func EndStrays(ctx context.Context, path, prefix string) ([]Stray, error) {
 		}
 	}
 	more, err := endByToken(ctx, prefix)
+	ended = append(ended, more...)
+	if err != nil {
+		return ended, err
+	}
+	more, err = endGrouped(ctx, prefix)
 	return append(ended, more...), err
 }
 

@@ -44,6 +44,7 @@ type watch struct {
 	pid   int       // of the leader; 0: nothing runs
 
 	program   *Program
+	group     *group // its control group; nil: it has none
 	cause     Cause
 	deadline  time.Time // zero: none
 	killAt    time.Time // zero: no SIGTERM was sent
@@ -78,11 +79,11 @@ func (w *watch) arm(at time.Time) {
 }
 
 // begin watches over pid. The returned function takes the context off it.
-func (w *watch) begin(ctx context.Context, pid int, p *Program) (stop func() bool) {
+func (w *watch) begin(ctx context.Context, pid int, group *group, p *Program) (stop func() bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.run++
-	w.pid, w.program, w.cause = pid, p, CauseNone
+	w.pid, w.group, w.program, w.cause = pid, group, p, CauseNone
 	w.deadline, w.killAt, w.killed, w.following = time.Time{}, time.Time{}, false, false
 	now := time.Now()
 	w.arm(now.Add(firstLook))
@@ -100,7 +101,7 @@ func (w *watch) begin(ctx context.Context, pid int, p *Program) (stop func() boo
 // end forgets the program: from here on its number may be anybody's. It returns
 // what ended it, and whether its output is being read along.
 func (w *watch) end() (Cause, bool) {
-	w.pid, w.program = 0, nil
+	w.pid, w.group, w.program = 0, nil, nil
 	return w.cause, w.following
 }
 
@@ -171,8 +172,15 @@ func (w *watch) kill(cause Cause) {
 	if w.cause == CauseNone {
 		w.cause = cause
 	}
+	w.killAll()
+}
+
+// killAll kills the process group and, which nothing gets out of, the control
+// group.
+func (w *watch) killAll() {
 	w.killed = true
 	_ = killGroup(w.pid, unix.SIGKILL) // gone already: its end is being waited for
+	w.group.kill()
 }
 
 // leaderEnded kills what is left of the group, unless it was asked to end and
@@ -181,8 +189,7 @@ func (w *watch) leaderEnded() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.killAt.IsZero() || w.killed {
-		w.killed = true
-		_ = killGroup(w.pid, unix.SIGKILL) // there is the leader, if nobody else
+		w.killAll()
 	}
 }
 

@@ -40,7 +40,7 @@ func newBench(t testing.TB, task *spec.TaskSpec) *bench {
 	}}
 	complete(task)
 	// Without control groups, unless a test asks for them.
-	running, err := OpenRunning(filepath.Join(dir, "running"), 1)
+	running, err := OpenRunning(filepath.Join(t.TempDir(), "running"), 1)
 	if err != nil {
 		t.Fatal(err)
 	}

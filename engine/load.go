@@ -20,6 +20,12 @@ func LoadFile(path string, o LoadOptions) (*spec.Pipeline, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the pipeline file: %w", err)
 	}
+	return LoadSource(src, path, o)
+}
+
+// LoadSource is LoadFile of a file's text as somebody read it: what lies at path
+// may have changed since. Files that the pipeline names are looked for beside it.
+func LoadSource(src []byte, path string, o LoadOptions) (*spec.Pipeline, error) {
 	so := spec.Options{File: path, Params: o.Params, LookupEnv: o.LookupEnv, Digests: fileDigests{filepath.Dir(path)}}
 	if o.ParamsFile != "" {
 		text, err := os.ReadFile(o.ParamsFile)

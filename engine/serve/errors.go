@@ -1,0 +1,69 @@
+package serve
+
+import (
+	"errors"
+	"fmt"
+)
+
+// ErrStopping is what a submission meets when the host is about to end.
+var ErrStopping = errors.New("the server is stopping, and takes nothing new")
+
+// RootError is a state root that another host owns.
+type RootError struct{ Root, Owner string }
+
+// Error names the owner.
+func (e *RootError) Error() string {
+	return fmt.Sprintf("state root %s is served by %s already", e.Root, e.Owner)
+}
+
+// ProtocolError is a command that can't be where it is.
+type ProtocolError struct{ Message string }
+
+// Error says what is wrong with it.
+func (e *ProtocolError) Error() string { return e.Message }
+
+func protocolf(format string, args ...any) error {
+	return &ProtocolError{fmt.Sprintf(format, args...)}
+}
+
+// SupersededError is what a session hears, and what its commands meet, after
+// another one took control of its pipeline.
+type SupersededError struct{ Pipeline string }
+
+// Error says so.
+func (e *SupersededError) Error() string {
+	return fmt.Sprintf("superseded: another client has taken over pipeline %s; the run goes on", e.Pipeline)
+}
+
+// MismatchError is a task that is not what the client takes it for.
+type MismatchError struct {
+	Task         string
+	What         string // "fingerprint", "dimensions", "spawned dimension"
+	Client, Host string
+}
+
+// Error names the task and both.
+func (e *MismatchError) Error() string {
+	return fmt.Sprintf("task %s: its %s is %s to the client and %s to the server: the file, a file that it names, or the version of operon is not the same", e.Task, e.What, shown(e.Client), shown(e.Host))
+}
+
+func shown(text string) string {
+	if text == "" {
+		return "none"
+	}
+	return text
+}
+
+// NoRunError is a request to an engine where none runs.
+type NoRunError struct{ Pipeline string }
+
+// Error says so.
+func (e *NoRunError) Error() string { return "no engine runs pipeline " + e.Pipeline }
+
+// BusyError is a wish that only a run which has not begun can have.
+type BusyError struct{ Pipeline, Wish string }
+
+// Error says what to do.
+func (e *BusyError) Error() string {
+	return fmt.Sprintf("pipeline %s is running, and %s is for the beginning of a run: end it first, with operon quit", e.Pipeline, e.Wish)
+}

@@ -5,7 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
+	"slices"
+	"sync"
 	"time"
 
 	"operon/engine"
@@ -17,7 +20,22 @@ const dialTimeout = 5 * time.Second
 
 // Client asks a running engine. It holds no connection between calls, and may
 // be used from several goroutines.
-type Client struct{ socket string }
+type Client struct {
+	way      way
+	pipeline string // of a host; "": the engine's own
+}
+
+// way is how requests get to a server.
+type way interface {
+	// call makes one request, and hands the lines of its answer to fn, the
+	// closing one too.
+	call(ctx context.Context, req request, fn func(*reply) error) error
+	// session makes a submission, and hands all that is said to fn.
+	session(ctx context.Context, commands []byte, fn func(*reply) error) error
+}
+
+// unixSocket is a server at a Unix socket.
+type unixSocket string
 
 var (
 	_ engine.View = (*Client)(nil)
@@ -27,22 +45,28 @@ var (
 // Dial finds out whether an engine answers at the socket, and speaks our
 // version of the protocol.
 func Dial(socket string) (*Client, error) {
-	c := &Client{socket: socket}
+	if err := greet(socket); err != nil {
+		return nil, err
+	}
+	return &Client{way: unixSocket(socket)}, nil
+}
+
+func greet(socket string) error {
 	conn, err := net.DialTimeout("unix", socket, dialTimeout)
 	if err != nil {
-		return nil, fmt.Errorf("reach the running engine: %w", err)
+		return fmt.Errorf("reach the running engine: %w", err)
 	}
 	defer conn.Close()
 	conn.SetDeadline(time.Now().Add(dialTimeout))
 	var v int
 	err = exchange(conn, request{Method: methodHello}, func(r *reply) error { v = r.V; return nil })
 	if err != nil {
-		return nil, fmt.Errorf("reach the running engine at %s: %w", socket, err)
+		return fmt.Errorf("reach the running engine at %s: %w", socket, err)
 	}
 	if v != Version {
-		return nil, fmt.Errorf("reach the running engine at %s: it speaks version %d of the control protocol, not %d", socket, v, Version)
+		return fmt.Errorf("reach the running engine at %s: it speaks version %d of the control protocol, not %d", socket, v, Version)
 	}
-	return c, nil
+	return nil
 }
 
 // Status is View's.
@@ -108,6 +132,11 @@ func (c *Client) SetPool(ctx context.Context, name string, size int) error {
 	return c.call(ctx, request{Method: methodPool, Name: name, Size: size}, ignore)
 }
 
+// Drop is the engine's.
+func (c *Client) Drop(ctx context.Context, tasks []string) error {
+	return c.call(ctx, request{Method: methodDrop, Tasks: tasks}, ignore)
+}
+
 // Plan is the engine's.
 func (c *Client) Plan(ctx context.Context, q engine.PlanQuery) (*engine.Plan, error) {
 	var out *engine.Plan
@@ -122,11 +151,33 @@ func (c *Client) Plan(ctx context.Context, q engine.PlanQuery) (*engine.Plan, er
 
 func ignore(*reply) error { return nil }
 
+func (c *Client) call(ctx context.Context, req request, fn func(*reply) error) error {
+	req.V, req.Pipeline = Version, c.pipeline
+	return c.way.call(ctx, req, fn)
+}
+
 // call makes one request on a connection of its own, so that calls need not
 // wait for each other, and an abandoned one is a closed connection.
-func (c *Client) call(ctx context.Context, req request, fn func(*reply) error) error {
+func (s unixSocket) call(ctx context.Context, req request, fn func(*reply) error) error {
+	line, err := json.Marshal(req)
+	if err != nil {
+		return fmt.Errorf("make a request: %w", err)
+	}
+	return s.converse(ctx, append(line, '\n'), fn)
+}
+
+// session sends the commands behind one another.
+func (s unixSocket) session(ctx context.Context, commands []byte, fn func(*reply) error) error {
+	line, err := json.Marshal(request{V: Version, Method: methodSession})
+	if err != nil {
+		return fmt.Errorf("make a request: %w", err)
+	}
+	return s.converse(ctx, slices.Concat(line, []byte("\n"), commands), fn)
+}
+
+func (s unixSocket) converse(ctx context.Context, send []byte, fn func(*reply) error) error {
 	var d net.Dialer
-	conn, err := d.DialContext(ctx, "unix", c.socket)
+	conn, err := d.DialContext(ctx, "unix", string(s))
 	if err != nil {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -136,7 +187,7 @@ func (c *Client) call(ctx context.Context, req request, fn func(*reply) error) e
 	defer conn.Close()
 	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Now()) })
 	defer stop()
-	err = exchange(conn, req, fn)
+	err = speak(conn, send, fn)
 	if err != nil && ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -151,27 +202,52 @@ func exchange(conn net.Conn, req request, fn func(*reply) error) error {
 	if err != nil {
 		return fmt.Errorf("make a request: %w", err)
 	}
+	return speak(conn, append(line, '\n'), fn)
+}
+
+// speak sends while it reads, so that neither side waits for the other.
+func speak(conn net.Conn, send []byte, fn func(*reply) error) error {
 	// An engine that refuses us says so and hangs up: its answer counts more
 	// than that we could not send all.
-	_, sent := conn.Write(append(line, '\n'))
-	in := newLineReader(conn, MaxReply)
+	var sent error
+	var sending sync.WaitGroup
+	sending.Go(func() { _, sent = conn.Write(send) })
+	defer sending.Wait()
+	defer conn.Close()
+	err := hearLines(conn, fn)
+	if errors.Is(err, ErrGone) {
+		conn.Close()
+		sending.Wait()
+		if sent != nil && !errors.Is(sent, net.ErrClosed) {
+			err = fmt.Errorf("%w (%w)", err, sent)
+		}
+	}
+	return err
+}
+
+// hearLines hands the lines of an answer to fn, until its last one.
+func hearLines(r io.Reader, fn func(*reply) error) error {
+	in := newLineReader(r, MaxReply)
 	for {
 		line, err := in.next()
 		if errors.Is(err, errLineTooLong) {
 			return fmt.Errorf("the running engine sent a line of more than %d bytes", MaxReply)
 		}
 		if err != nil {
-			return fmt.Errorf("%w (%w)", ErrGone, errors.Join(sent, err))
+			return fmt.Errorf("%w (%w)", ErrGone, err)
 		}
 		var r reply
 		if err := json.Unmarshal(line, &r); err != nil {
 			return fmt.Errorf("the running engine sent what is no answer: %w", err)
 		}
-		if r.Error != nil {
+		if r.Error != nil && r.Summary == nil {
 			return r.Error.decode()
 		}
 		if err := fn(&r); err != nil {
 			return err
+		}
+		if r.Error != nil {
+			return r.Error.decode() // of a run that came as far as its summary
 		}
 		if r.Done {
 			return nil

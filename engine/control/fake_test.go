@@ -98,6 +98,11 @@ func (f *fake) SetPool(_ context.Context, name string, size int) error {
 	return f.err
 }
 
+func (f *fake) Drop(_ context.Context, tasks []string) error {
+	f.note(call{Method: "drop", Tasks: tasks})
+	return f.err
+}
+
 func (f *fake) Quit(_ context.Context, force bool) error {
 	f.note(call{Method: "quit", Force: force})
 	return f.err

@@ -48,14 +48,14 @@ func (l *lineReader) next() ([]byte, error) {
 // answer writes the lines of one answer: first into a spool, and to the client
 // when it is whole.
 type answer struct {
-	conn  net.Conn
+	out   io.Writer
 	spool spool
 	enc   *json.Encoder
 	last  reply // the closing line, filled in as the answer goes
 }
 
-func newAnswer(conn net.Conn) *answer {
-	a := &answer{conn: conn}
+func newAnswer(out io.Writer) *answer {
+	a := &answer{out: out}
 	a.enc = json.NewEncoder(&a.spool)
 	a.enc.SetEscapeHTML(false) // values keep their bytes
 	return a
@@ -72,7 +72,7 @@ func (a *answer) end(err error) error {
 	}
 	err = a.line(closing)
 	if err == nil {
-		err = a.spool.send(patient{a.conn})
+		err = a.spool.send(a.out)
 	}
 	return errors.Join(err, a.spool.close())
 }

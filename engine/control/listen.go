@@ -13,7 +13,10 @@ import (
 	"syscall"
 )
 
-const socketName = "control.sock"
+const (
+	socketName     = "control.sock"
+	hostSocketName = "serve.sock"
+)
 
 // maxSocketPath is the longest path that a socket may have: the kernel's limit
 // is 108 bytes on Linux and 104 elsewhere, with the NUL.
@@ -22,15 +25,24 @@ const maxSocketPath = 100
 // SocketPath is where an engine of that state directory answers: control.sock
 // in it or, where that path is too long for a socket, a name of its own in the
 // user's runtime folder. It touches nothing.
-func SocketPath(stateDir string) string {
-	if abs, err := filepath.Abs(stateDir); err == nil {
-		stateDir = abs
+func SocketPath(stateDir string) string { return socketPath(stateDir, socketName) }
+
+// HostSocketPath is where a host of that state root answers: serve.sock in it,
+// with the same way out.
+func HostSocketPath(root string) string { return socketPath(root, hostSocketName) }
+
+func socketPath(dir, base string) string {
+	if abs, err := filepath.Abs(dir); err == nil {
+		dir = abs
 	}
-	path := filepath.Join(stateDir, socketName)
+	path := filepath.Join(dir, base)
 	if len(path) <= maxSocketPath {
 		return path
 	}
-	sum := sha256.Sum256([]byte(stateDir))
+	if base == socketName {
+		base = "" // as it always was
+	}
+	sum := sha256.Sum256([]byte(dir + base))
 	name := hex.EncodeToString(sum[:8]) + ".sock"
 	for _, dir := range runtimeDirs() {
 		if path := filepath.Join(dir, name); len(path) <= maxSocketPath {
@@ -54,8 +66,16 @@ func runtimeDirs() []string {
 // socket that lies there is then what a killed engine left, and is replaced.
 // It returns the socket's path. Closing the listener removes the socket.
 func Listen(stateDir string) (net.Listener, string, error) {
-	path := SocketPath(stateDir)
-	if filepath.Base(path) != socketName { // a runtime folder, not the caller's
+	return listen(SocketPath(stateDir), socketName)
+}
+
+// ListenHost opens the socket of a state root, which the caller must own.
+func ListenHost(root string) (net.Listener, string, error) {
+	return listen(HostSocketPath(root), hostSocketName)
+}
+
+func listen(path, base string) (net.Listener, string, error) {
+	if filepath.Base(path) != base { // a runtime folder, not the caller's
 		if err := makePrivate(filepath.Dir(path)); err != nil {
 			return nil, "", fmt.Errorf("open socket %s: %w", path, err)
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"operon/engine"
+	"operon/spec"
 )
 
 // While a client asks.
@@ -31,6 +32,20 @@ const (
 	kindGone         = "gone"
 	kindRequest      = "request"
 	kindOther        = "other"
+
+	kindNoState    = "no-state"
+	kindNoRun      = "no-run"
+	kindInUse      = "in-use"
+	kindForeign    = "foreign"
+	kindNewer      = "newer"
+	kindDamaged    = "damaged"
+	kindReleased   = "released"
+	kindResources  = "resources"
+	kindSpec       = "spec"
+	kindMismatch   = "mismatch"
+	kindSuperseded = "superseded"
+	kindStopping   = "stopping"
+	kindEarly      = "early"
 )
 
 // problem is an error on its way. The errors that a caller tells apart arrive
@@ -46,6 +61,10 @@ type problem struct {
 	Coord   string   `json:"coord,omitempty"`
 	Detail  string   `json:"detail,omitempty"`
 	Doing   string   `json:"doing,omitempty"`
+	Have    int      `json:"have,omitempty"`
+	Know    int      `json:"know,omitempty"`
+
+	Spec spec.Errors `json:"spec,omitempty"`
 }
 
 func problemOf(err error) *problem {
@@ -68,6 +87,7 @@ func problemOf(err error) *problem {
 		p.Kind = kindRequest
 	case errors.Is(err, ErrBusy):
 		p.Kind = kindBusy
+	case p.ofHost(err), p.ofState(err):
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded), errors.Is(err, engine.ErrNotRunning):
 		p.Kind = kindGone
 	}
@@ -90,6 +110,12 @@ func (p *problem) decode() error {
 		return ErrGone
 	case kindRequest:
 		return &RequestError{Message: p.Message}
+	}
+	if err := p.decodeHost(); err != nil {
+		return err
+	}
+	if err := p.decodeState(); err != nil {
+		return err
 	}
 	return errors.New(p.Message)
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"operon/engine"
+	"operon/engine/serve"
 	"operon/spec/coord"
 	"operon/spec/value"
 )
@@ -33,21 +34,28 @@ const (
 	methodQuit   = "quit"
 	methodPool   = "pool"
 	methodPlan   = "plan"
+	methodDrop   = "drop"
+
+	// Of a server of many pipelines.
+	methodPipelines = "pipelines"
+	methodSession   = "session"
 )
 
 // request is one line from a client.
 type request struct {
-	V      int           `json:"v"`
-	Method string        `json:"method"`
-	Entity string        `json:"entity,omitempty"` // values
-	Task   string        `json:"task,omitempty"`   // logs
-	At     coord.Binding `json:"at,omitempty"`     // values, logs
+	V      int    `json:"v"`
+	Method string `json:"method"`
+	// Pipeline names one to a server of many; an engine's own socket has one.
+	Pipeline string        `json:"pipeline,omitempty"`
+	Entity   string        `json:"entity,omitempty"` // values
+	Task     string        `json:"task,omitempty"`   // logs
+	At       coord.Binding `json:"at,omitempty"`     // values, logs
 	// Labels are of values and logs: dimension to label.
 	Labels  map[string]string `json:"labels,omitempty"`
 	Name    string            `json:"name,omitempty"`    // pool
 	Size    int               `json:"size,omitempty"`    // pool
 	Failed  bool              `json:"failed,omitempty"`  // logs
-	Tasks   []string          `json:"tasks,omitempty"`   // pause, resume
+	Tasks   []string          `json:"tasks,omitempty"`   // pause, resume, drop
 	Cascade bool              `json:"cascade,omitempty"` // pause
 	Force   bool              `json:"force,omitempty"`   // quit
 	Plan    *engine.PlanQuery `json:"plan,omitempty"`    // plan
@@ -62,8 +70,15 @@ type reply struct {
 	Log    *logLine       `json:"log,omitempty"`
 	Found  *found         `json:"found,omitempty"`
 	Plan   []taskPlan     `json:"plan,omitempty"`
-	Error  *problem       `json:"error,omitempty"`
-	Done   bool           `json:"done,omitempty"`
+
+	Pipelines []serve.Info  `json:"pipelines,omitempty"`
+	Answer    *serve.Answer `json:"answer,omitempty"` // session: to a command
+	Event     *event        `json:"event,omitempty"`  // session
+	Gap       int64         `json:"gap,omitempty"`    // session: events that were left out here
+	Summary   *summary      `json:"summary,omitempty"`
+
+	Error *problem `json:"error,omitempty"`
+	Done  bool     `json:"done,omitempty"`
 }
 
 // taskPlan is a task's plan with what its own JSON leaves out.

@@ -20,6 +20,7 @@ type Server interface {
 	Quit(ctx context.Context, force bool) error
 	SetPool(ctx context.Context, name string, size int) error
 	Plan(ctx context.Context, q engine.PlanQuery) (*engine.Plan, error)
+	Drop(ctx context.Context, tasks []string) error
 }
 
 // grace is how long an answer that is under way may go on after Serve was told
@@ -30,7 +31,11 @@ const grace = 2 * time.Second
 // all its connections have ended: idle ones at once, answers under way within
 // two seconds. The error is ln's, nil after ctx has ended.
 func Serve(ctx context.Context, ln net.Listener, srv Server) error {
-	s := &server{srv: srv, slots: make(chan struct{}, MaxConns)}
+	return serveOn(ctx, ln, core{one: srv})
+}
+
+func serveOn(ctx context.Context, ln net.Listener, core core) error {
+	s := &server{core: core, slots: make(chan struct{}, MaxConns)}
 	stop := context.AfterFunc(ctx, func() { ln.Close() })
 	err := s.accept(ctx, ln)
 	stop()
@@ -43,7 +48,7 @@ func Serve(ctx context.Context, ln net.Listener, srv Server) error {
 }
 
 type server struct {
-	srv   Server
+	core  core
 	slots chan struct{}
 	conns sync.WaitGroup
 }
@@ -84,7 +89,7 @@ func wait(ctx context.Context, d time.Duration) {
 // buffer, so this does not block.
 func refuse(conn net.Conn) {
 	conn.SetDeadline(time.Now().Add(time.Second))
-	newAnswer(conn).end(ErrBusy)
+	newAnswer(patient{conn}).end(ErrBusy)
 	conn.Close()
 }
 
@@ -102,7 +107,7 @@ func (s *server) serve(ctx context.Context, conn net.Conn) {
 			return // the deadline just set may have undone the one that ends us
 		}
 		line, err := in.next()
-		out := newAnswer(conn)
+		out := newAnswer(patient{conn})
 		if errors.Is(err, errLineTooLong) {
 			out.end(&RequestError{Message: fmt.Sprintf("a request may have %d bytes", MaxRequest)})
 			return
@@ -115,7 +120,11 @@ func (s *server) serve(ctx context.Context, conn net.Conn) {
 			out.end(&RequestError{Message: "a request is one JSON object a line: " + err.Error()})
 			return
 		}
-		if out.end(s.answer(work, req, out)) != nil {
+		if req.Method == methodSession && req.V == Version && s.core.host != nil {
+			talkOn(ctx, s.core.host, conn, in)
+			return
+		}
+		if out.end(s.core.answer(work, req, out)) != nil {
 			return
 		}
 	}
@@ -133,77 +142,4 @@ func hangUp(ctx, work context.Context, cancel context.CancelFunc, conn net.Conn)
 	wait(work, grace)
 	cancel()
 	conn.Close()
-}
-
-// answer writes all of an answer but its last line.
-func (s *server) answer(ctx context.Context, req request, out *answer) error {
-	if req.V != Version {
-		return &RequestError{Message: fmt.Sprintf("the running engine speaks version %d of the control protocol, the request has %d: use the same operon for both", Version, req.V)}
-	}
-	switch req.Method {
-	case methodHello:
-		out.last.V = Version
-		return nil
-	case methodStatus:
-		status, err := s.srv.Status(ctx)
-		out.last.Status = status
-		return err
-	case methodValues:
-		return s.values(ctx, engine.Query{Entity: req.Entity, At: req.At, Labels: req.Labels}, out)
-	case methodLogs:
-		q := engine.LogQuery{Task: req.Task, At: req.At, Labels: req.Labels, Failed: req.Failed}
-		return s.srv.Logs(ctx, q, func(l engine.Log) error { return out.line(reply{Log: logOf(l)}) })
-	case methodPause:
-		return s.srv.Pause(ctx, req.Tasks, req.Cascade)
-	case methodResume:
-		return s.srv.Resume(ctx, req.Tasks)
-	case methodQuit:
-		return s.srv.Quit(ctx, req.Force)
-	case methodPool:
-		return s.srv.SetPool(ctx, req.Name, req.Size)
-	case methodPlan:
-		return s.plan(ctx, req.Plan, out)
-	}
-	return &RequestError{Message: fmt.Sprintf("unknown method %q", req.Method)}
-}
-
-func (s *server) plan(ctx context.Context, q *engine.PlanQuery, out *answer) error {
-	if q == nil {
-		return &RequestError{Message: "a plan wants a pipeline file"}
-	}
-	p, err := s.srv.Plan(ctx, *q)
-	if err != nil {
-		return err
-	}
-	out.last.Plan = planOf(p)
-	return nil
-}
-
-func (s *server) values(ctx context.Context, q engine.Query, out *answer) error {
-	dims, err := Dims(ctx, s.srv, q)
-	if err != nil {
-		return err
-	}
-	dims = notNil(dims)
-	if err := out.line(reply{Dims: &dims}); err != nil {
-		return err
-	}
-	f, err := s.srv.Values(ctx, q, func(it engine.Item) error { return out.line(reply{Item: itemOf(it)}) })
-	if err != nil {
-		return err
-	}
-	out.last.Found = foundOf(f)
-	return nil
-}
-
-var errEnough = errors.New("the first item is enough")
-
-// Dims are the dimensions of the entity that the query names, in canonical
-// order, which a reader needs before the first value arrives.
-func Dims(ctx context.Context, v engine.View, q engine.Query) ([]string, error) {
-	f, err := v.Values(ctx, q, func(engine.Item) error { return errEnough })
-	if err != nil && !errors.Is(err, errEnough) {
-		return nil, err
-	}
-	return f.Dims, nil
 }

@@ -40,8 +40,8 @@ type Instance struct {
 	Source string `json:"source"` // its text as the client read it
 	// Params are the values that were given, raw text by name, secrets too. Env
 	// are the variables that the file takes from the client's environment.
-	Params  map[string]string `json:"params,omitempty"`
-	Env     map[string]string `json:"env,omitempty"`
+	Params map[string]string `json:"params,omitempty"`
+	Env    map[string]string `json:"env,omitempty"`
 	Wanted Wanted            `json:"wanted"`
 }
 

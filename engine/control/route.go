@@ -1,0 +1,152 @@
+package control
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"operon/spec/coord"
+)
+
+// route is a request's place in the HTTP API. Client and server go by the same
+// table.
+type route struct {
+	method  string // of the protocol
+	verb    string
+	pattern string // with {name} for the pipeline and {entity} or {task} for what it says
+	lines   bool   // the answer is lines, as on a socket
+	// into is what the body of an answer is, which is not lines.
+	into func(*reply) any
+}
+
+func nothing(*reply) any { return &struct{}{} }
+
+// routes are not to be changed.
+var routes = []route{
+	{methodPipelines, http.MethodGet, "/v1/pipelines", false, func(r *reply) any { return &r.Pipelines }},
+	{methodStatus, http.MethodGet, "/v1/pipelines/{name}/status", false, func(r *reply) any { return &r.Status }},
+	{methodValues, http.MethodGet, "/v1/pipelines/{name}/values/{entity}", true, nil},
+	{methodLogs, http.MethodGet, "/v1/pipelines/{name}/logs", true, nil},
+	{methodPlan, http.MethodPost, "/v1/pipelines/{name}/plan", false, func(r *reply) any { return &planBody{r} }},
+	{methodPause, http.MethodPost, "/v1/pipelines/{name}/pause", false, nothing},
+	{methodResume, http.MethodPost, "/v1/pipelines/{name}/resume", false, nothing},
+	{methodQuit, http.MethodPost, "/v1/pipelines/{name}/quit", false, nothing},
+	{methodPool, http.MethodPost, "/v1/pipelines/{name}/pool", false, nothing},
+	{methodDrop, http.MethodPost, "/v1/pipelines/{name}/tasks/{task}/drop", false, nothing},
+}
+
+// planBody is a plan as a body: {"tasks":[…]}.
+type planBody struct{ r *reply }
+
+// MarshalJSON is json.Marshaler's.
+func (b *planBody) MarshalJSON() ([]byte, error) {
+	return json.Marshal(struct {
+		Tasks []taskPlan `json:"tasks"`
+	}{b.r.Plan})
+}
+
+// UnmarshalJSON is json.Unmarshaler's.
+func (b *planBody) UnmarshalJSON(text []byte) error {
+	var body struct {
+		Tasks []taskPlan `json:"tasks"`
+	}
+	err := json.Unmarshal(text, &body)
+	b.r.Plan = body.Tasks
+	return err
+}
+
+func routeOf(req request) (route, bool) {
+	for _, r := range routes {
+		if r.method == req.Method {
+			return r, true
+		}
+	}
+	return route{}, false
+}
+
+// path is where a request goes, with what a GET asks for.
+func (r route) path(req request) string {
+	task := ""
+	if len(req.Tasks) > 0 {
+		task = req.Tasks[0]
+	}
+	path := strings.NewReplacer("{name}", url.PathEscape(req.Pipeline), "{entity}", url.PathEscape(req.Entity), "{task}", url.PathEscape(task)).Replace(r.pattern)
+	if r.verb == http.MethodPost {
+		return path
+	}
+	q := url.Values{}
+	var at []string
+	for dim, index := range req.At {
+		at = append(at, fmt.Sprintf("%s=%d", dim, index))
+	}
+	if len(at) > 0 {
+		q.Set("at", strings.Join(at, ","))
+	}
+	for dim, label := range req.Labels {
+		q.Add("label", dim+"="+label)
+	}
+	if req.Task != "" {
+		q.Set("task", req.Task)
+	}
+	if req.Failed {
+		q.Set("failed", "true")
+	}
+	if len(q) > 0 {
+		path += "?" + q.Encode()
+	}
+	return path
+}
+
+// requestOf is what an HTTP request asks for.
+func (r route) requestOf(req *http.Request) (request, error) {
+	var out request
+	if r.verb == http.MethodPost {
+		text, err := io.ReadAll(req.Body)
+		if err != nil {
+			return out, &RequestError{Message: fmt.Sprintf("a request may have %d bytes: %v", MaxRequest, err)}
+		}
+		if len(text) > 0 {
+			if err := json.Unmarshal(text, &out); err != nil {
+				return out, &RequestError{Message: "a request is a JSON object: " + err.Error()}
+			}
+		}
+	}
+	out.V, out.Method, out.Pipeline = Version, r.method, req.PathValue("name")
+	if task := req.PathValue("task"); task != "" && !slices.Contains(out.Tasks, task) {
+		out.Tasks = append(out.Tasks, task)
+	}
+	if r.verb == http.MethodPost {
+		return out, nil
+	}
+	out.Entity = req.PathValue("entity")
+	return out, out.query(req.URL.Query())
+}
+
+// query takes over what a GET asks for.
+func (r *request) query(q url.Values) error {
+	r.Task, r.Failed = q.Get("task"), q.Get("failed") == "true"
+	var dims []string
+	for part := range strings.SplitSeq(q.Get("at"), ",") {
+		dim, _, _ := strings.Cut(part, "=")
+		dims = append(dims, strings.TrimSpace(dim))
+	}
+	var err error
+	if r.At, err = coord.Parse(q.Get("at"), dims); err != nil {
+		return &RequestError{Message: "at: " + err.Error()}
+	}
+	for _, text := range q["label"] {
+		dim, label, ok := strings.Cut(text, "=")
+		if !ok {
+			return &RequestError{Message: fmt.Sprintf("label: want dim=label, not %q", text)}
+		}
+		if r.Labels == nil {
+			r.Labels = map[string]string{}
+		}
+		r.Labels[dim] = label
+	}
+	return nil
+}

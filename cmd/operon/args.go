@@ -125,6 +125,10 @@ func (a *arranger) flag(arg string, args []string) ([]string, error) {
 }
 
 func (a *arranger) add(arg, name string, valued bool, args []string) ([]string, error) {
+	if o, ok := optional[name]; ok && (len(args) == 0 || !o.value.MatchString(args[0])) {
+		a.given = append(a.given, "--"+name+"="+o.without)
+		return args, nil
+	}
 	if !valued {
 		a.given = append(a.given, "--"+name)
 		return args, nil

@@ -14,11 +14,11 @@ func (a *app) pauseCommand() *cli.Command {
 		Name:      "pause",
 		Usage:     "start no more jobs of tasks, or of all, in a run that is on",
 		ArgsUsage: "[FILE] [TASK…]",
-		Flags: []cli.Flag{
+		Flags: append(serverFlags(),
 			&cli.BoolFlag{Name: "cascade", Usage: "also of everything that the tasks need"},
 			stateFlag(),
 			logFormatFlag(),
-		},
+		),
 		Action: func(c *cli.Context) error {
 			return a.command(c, "paused", func(ctx context.Context, e *control.Client, tasks []string) error {
 				return e.Pause(ctx, tasks, c.Bool("cascade"))
@@ -32,7 +32,7 @@ func (a *app) resumeCommand() *cli.Command {
 		Name:      "resume",
 		Usage:     "undo pause for tasks, or for all",
 		ArgsUsage: "[FILE] [TASK…]",
-		Flags:     []cli.Flag{stateFlag(), logFormatFlag()},
+		Flags:     append(serverFlags(), stateFlag(), logFormatFlag()),
 		Action: func(c *cli.Context) error {
 			return a.command(c, "resumed", func(ctx context.Context, e *control.Client, tasks []string) error {
 				return e.Resume(ctx, tasks)
@@ -47,11 +47,11 @@ func (a *app) quitCommand() *cli.Command {
 		Usage:       "end a run that is on",
 		ArgsUsage:   "[FILE]",
 		Description: "Running jobs finish; the next run goes on from there.",
-		Flags: []cli.Flag{
+		Flags: append(serverFlags(),
 			&cli.BoolFlag{Name: "force", Usage: "kill running jobs"},
 			stateFlag(),
 			logFormatFlag(),
-		},
+		),
 		Action: func(c *cli.Context) error {
 			if _, names := fileFirst(c.Args().Slice()); len(names) > 0 {
 				return usagef("quit ends the whole run; it takes no %s", strings.Join(names, " "))

@@ -9,6 +9,8 @@ import (
 	"syscall"
 
 	"operon/engine"
+	"operon/engine/control"
+	"operon/engine/serve"
 	"operon/spec"
 )
 
@@ -26,7 +28,7 @@ var exitRules = []exitRule{
 	{143, "stopped by SIGTERM, in the same way", stoppedBy(syscall.SIGTERM)},
 	{129, "stopped by SIGHUP, as when the terminal is closed, in the same way", stoppedBy(syscall.SIGHUP)},
 	{5, "the machine's fault: disk full, no permission, a damaged file that can't be mended", machineFault},
-	{4, "the state directory is in use", is[*engine.InUseError]},
+	{4, "the state directory is in use", func(err error) bool { return is[*engine.InUseError](err) || is[*serve.RootError](err) }},
 	{3, "inconsistent: data does not hold what a record says", is[*engine.InconsistentError]},
 	{2, "usage or spec error; an unknown task, entity or coordinate; nothing there yet", usageFault},
 	{1, "a job failed, or the run ended before all that was asked for was done", func(err error) bool { return err != nil }},
@@ -86,6 +88,7 @@ func machineFault(err error) bool {
 func usageFault(err error) bool {
 	return is[*usageError](err) || is[spec.Errors](err) || is[*engine.UnknownError](err) || is[*engine.LabelError](err) || is[*engine.ResourcesError](err) ||
 		is[*engine.ForeignError](err) || is[*engine.NotOursError](err) || is[*engine.AcceptError](err) || is[*engine.ReleasedError](err) || is[*engine.UnsavedError](err) || is[*engine.NewerError](err) ||
+		is[*serve.NoRunError](err) || is[*serve.BusyError](err) || is[*serve.MismatchError](err) || is[*control.RequestError](err) ||
 		errors.Is(err, engine.ErrNoState) || errors.Is(err, engine.ErrNotThereYet) || errors.Is(err, fs.ErrNotExist)
 }
 

@@ -23,13 +23,13 @@ func (a *app) getCommand() *cli.Command {
 		ArgsUsage: "[FILE] ENTITY",
 		Description: "Values come as text, each with one line end, in coordinate order. What is not there yet\n" +
 			"is left out, and standard error says how much that is.",
-		Flags: []cli.Flag{
+		Flags: append(serverFlags(),
 			&cli.StringFlag{Name: "at", Usage: "only those `AT` these indices, such as i=0,j=2: any of the entity's dimensions; @x is the one with the label x"},
 			jsonFlag("write one JSON object a value, a line each"),
 			&cli.StringFlag{Name: "out", Usage: "write each value to a file of its own in `DIR`"},
 			stateFlag(),
 			logFormatFlag(),
-		},
+		),
 		Action: a.getAction,
 	}
 }

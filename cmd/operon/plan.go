@@ -21,13 +21,13 @@ func (a *app) planCommand() *cli.Command {
 		ArgsUsage: "[FILE]",
 		Description: "Says for each task how many jobs would run, how many results are there already, and the\n" +
 			"first cause with the chain to its root. Runs no body and changes nothing.",
-		Flags: []cli.Flag{
+		Flags: append(serverFlags(),
 			&cli.StringSliceFlag{Name: "p", Usage: "set a param: `NAME=VALUE`; may be repeated"},
 			&cli.StringFlag{Name: "params", Usage: "read params from a YAML or JSON `FILE`"},
 			stateFlag(),
 			jsonFlag("write one line of JSON"),
 			logFormatFlag(),
-		},
+		),
 		Action: a.planAction,
 	}
 }
@@ -57,6 +57,9 @@ func (a *app) plan(c *cli.Context, file string, params map[string]string) error 
 		return err
 	}
 	redo := listed(c.StringSlice("redo"))
+	if c.String("server") != "" {
+		return a.planThere(c, file, p.Name, params, redo)
+	}
 	plan, err := engine.PlanRun(c.Context, p, engine.Options{Dir: filepath.Dir(file), State: c.String("state"), Redo: redo})
 	if used, ok := errors.AsType[*engine.InUseError](err); ok && used.Socket != "" {
 		plan, err = planOfEngine(c, used, file, params, redo)
@@ -64,10 +67,31 @@ func (a *app) plan(c *cli.Context, file string, params map[string]string) error 
 	if err != nil {
 		return err
 	}
+	return a.writePlan(c, plan)
+}
+
+func (a *app) writePlan(c *cli.Context, plan *engine.Plan) error {
 	if c.Bool("json") {
 		return writeJSON(a.results(), plan)
 	}
 	return formatPlan(a.results(), plan)
+}
+
+// planThere asks a server.
+func (a *app) planThere(c *cli.Context, file, name string, params map[string]string, redo []string) error {
+	host, err := a.dialServer(c.Context, c, file)
+	if err != nil {
+		return err
+	}
+	q, err := planQuery(c, file, params, redo)
+	if err != nil {
+		return err
+	}
+	plan, err := host.Pipeline(name).Plan(c.Context, q)
+	if err != nil {
+		return err
+	}
+	return a.writePlan(c, plan)
 }
 
 // planOfEngine asks the engine that holds the state.
@@ -76,16 +100,23 @@ func planOfEngine(c *cli.Context, used *engine.InUseError, file string, params m
 	if err != nil {
 		return nil, fmt.Errorf("%w, which does not answer (%v)", used, err)
 	}
-	q := engine.PlanQuery{Params: params, Redo: redo}
-	if q.File, err = filepath.Abs(file); err != nil {
+	q, err := planQuery(c, file, params, redo)
+	if err != nil {
 		return nil, err
 	}
-	if q.ParamsFile = c.String("params"); q.ParamsFile != "" {
-		if q.ParamsFile, err = filepath.Abs(q.ParamsFile); err != nil {
-			return nil, err
-		}
-	}
 	return client.Plan(c.Context, q)
+}
+
+// planQuery names files as another process finds them.
+func planQuery(c *cli.Context, file string, params map[string]string, redo []string) (q engine.PlanQuery, err error) {
+	q = engine.PlanQuery{Params: params, Redo: redo}
+	if q.File, err = filepath.Abs(file); err != nil {
+		return q, err
+	}
+	if q.ParamsFile = c.String("params"); q.ParamsFile != "" {
+		q.ParamsFile, err = filepath.Abs(q.ParamsFile)
+	}
+	return q, err
 }
 
 // formatPlan writes a plan for a person: counts first, then the cause.

@@ -14,7 +14,7 @@ func (a *app) poolCommand() *cli.Command {
 		ArgsUsage: "[FILE] NAME SIZE",
 		Description: "NAME is a pool of the pipeline's, or a task. Jobs that run go on; the size holds until\n" +
 			"the run ends.",
-		Flags:  []cli.Flag{stateFlag(), logFormatFlag()},
+		Flags:  append(serverFlags(), stateFlag(), logFormatFlag()),
 		Action: a.poolAction,
 	}
 }

@@ -28,7 +28,7 @@ func (a *app) runCommand() *cli.Command {
 		ArgsUsage: "[FILE]",
 		Description: "Runs what has not been done yet, or has changed. Ctrl-C lets running jobs finish and\n" +
 			"stops, a second one kills them; the next run goes on from there.",
-		Flags: []cli.Flag{
+		Flags: append(serverFlags(),
 			&cli.StringSliceFlag{Name: "p", Usage: "set a param: `NAME=VALUE`; may be repeated"},
 			&cli.StringFlag{Name: "params", Usage: "read params from a YAML or JSON `FILE`"},
 			&cli.IntFlag{Name: "j", Aliases: []string{"jobs"}, Usage: "run `N` jobs at once over all tasks", DefaultText: "number of CPUs"},
@@ -56,7 +56,7 @@ func (a *app) runCommand() *cli.Command {
 			&cli.StringFlag{Name: "max-output", Usage: "fail a job that writes more than `SIZE`, such as 64M", DefaultText: "256M"},
 			&cli.StringFlag{Name: "log-limit", Usage: "keep `SIZE` of a job's standard error, head and tail", DefaultText: "16M"},
 			logFormatFlag(),
-		},
+		),
 		Action: a.runAction,
 	}
 }
@@ -68,6 +68,7 @@ type job struct {
 	options  engine.Options
 	mode     live.Mode
 	json     bool
+	there    *submission // nil: it runs here
 }
 
 func (a *app) runAction(c *cli.Context) error {
@@ -78,7 +79,11 @@ func (a *app) runAction(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	summary, err := a.runJob(c.Context, j)
+	run := a.runJob
+	if j.there != nil {
+		run = a.runThere
+	}
+	summary, err := run(c.Context, j)
 	if summary == nil {
 		return err
 	}
@@ -121,11 +126,17 @@ func (a *app) job(c *cli.Context) (*job, error) {
 		return nil, err
 	}
 	load := engine.LoadOptions{Params: params, ParamsFile: c.String("params"), LookupEnv: a.lookupEnv, State: c.String("state"), Remember: !c.Bool("fresh")}
-	if j.pipeline, err = engine.LoadFile(file, load); err != nil {
+	if j.options, err = runOptions(c, file); err != nil {
 		return nil, err
 	}
-	j.target = target{given: arg, file: file, asked: c.String("state")}
-	if j.options, err = runOptions(c, file); err != nil {
+	j.target = target{given: arg, file: file, asked: c.String("state"), server: c.String("server"), tokenFile: c.String("token-file")}
+	if j.target.server != "" {
+		if j.there, j.pipeline, err = a.submission(c, file, load); err == nil {
+			j.there.want(j.options)
+		}
+		return j, err
+	}
+	if j.pipeline, err = engine.LoadFile(file, load); err != nil {
 		return nil, err
 	}
 	if j.target.state, err = engine.StateDirOf(j.pipeline, j.options); err != nil {
@@ -250,19 +261,16 @@ func (a *app) runJob(ctx context.Context, j *job) (*engine.Summary, error) {
 // answer opens the socket and serves it. What it returns ends that. A run
 // without a socket is a run nevertheless.
 func (a *app) answer(ctx context.Context, e *engine.Engine, j *job, warn func(string, ...any)) (finish func()) {
-	ln, _, err := control.Listen(e.StateDir())
+	end, err := control.Answer(ctx, e.StateDir(), e)
 	if err != nil {
 		warn("nobody can ask this run how it stands: " + err.Error())
 		return func() {}
 	}
-	serving, stop := context.WithCancel(context.WithoutCancel(ctx)) // a run that is being killed still answers
-	var served sync.WaitGroup
-	served.Go(func() {
-		if err := control.Serve(serving, ln, e); err != nil {
-			warn("nobody can ask this run any more how it stands: " + err.Error())
+	return func() {
+		if err := end(); err != nil {
+			warn("nobody could ask this run to its end how it stands: " + err.Error())
 		}
-	})
-	return func() { stop(); served.Wait() }
+	}
 }
 
 // graceful makes the first signal let running jobs finish. What it returns ends

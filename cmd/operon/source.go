@@ -32,7 +32,7 @@ func (t target) open(ctx context.Context) (*source, error) {
 	again := time.NewTicker(retry)
 	defer again.Stop()
 	for {
-		s, err := t.try()
+		s, err := t.try(ctx)
 		if _, used := errors.AsType[*engine.InUseError](err); !used {
 			return s, err
 		}
@@ -46,7 +46,10 @@ func (t target) open(ctx context.Context) (*source, error) {
 	}
 }
 
-func (t target) try() (*source, error) {
+func (t target) try(ctx context.Context) (*source, error) {
+	if t.server != "" {
+		return t.tryServer(ctx)
+	}
 	state, err := engine.OpenState(t.state)
 	if err == nil {
 		return &source{View: state, close: state.Close}, nil

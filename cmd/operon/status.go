@@ -23,12 +23,12 @@ func (a *app) statusCommand() *cli.Command {
 		Name:      "status",
 		Usage:     "say where a run stands",
 		ArgsUsage: "[FILE]",
-		Flags: []cli.Flag{
+		Flags: append(serverFlags(),
 			jsonFlag("write one line of JSON"),
 			&cli.BoolFlag{Name: "watch", Usage: "go on until the run ends, whenever something changes"},
 			stateFlag(),
 			logFormatFlag(),
-		},
+		),
 		Action: a.statusAction,
 	}
 }
@@ -49,7 +49,7 @@ func (a *app) statusAction(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := a.writeStatus(s, c.Bool("json")); err != nil || c.Bool("json") {
+	if err := a.writeStatus(s, c.Bool("json")); err != nil || c.Bool("json") || t.server != "" {
 		return err
 	}
 	return a.writeAccepted(t)
@@ -65,6 +65,9 @@ func (t target) status(ctx context.Context) (*engine.Status, error) {
 		return nil, err
 	}
 	s, err := src.Status(ctx)
+	if errors.Is(err, engine.ErrNoState) && t.file != "" {
+		return neverRun(t.file)
+	}
 	return s, errors.Join(err, src.close())
 }
 

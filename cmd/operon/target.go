@@ -12,6 +12,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"operon/engine"
+	"operon/spec"
 )
 
 // target is what a command is about: a pipeline file and its state directory.
@@ -20,6 +21,8 @@ type target struct {
 	file  string // as it was given, or found; "" if there is only a state
 	state string // the state directory
 	asked string // --state; "" if it was not given
+	// server and tokenFile are --server and --token-file, "" if they were not given.
+	server, tokenFile string
 }
 
 // dir is the folder that paths in the pipeline file start from.
@@ -30,6 +33,9 @@ func (t target) dir() string {
 	return filepath.Dir(filepath.Dir(t.state)) // of DIR/.operon/NAME
 }
 
+// atServer are the commands that take --server.
+var atServer = map[string]bool{"run": true, "plan": true, "status": true, "get": true, "logs": true, "pause": true, "resume": true, "pool": true, "quit": true, "drop": true}
+
 // command is what a person types to do something with the target: the program,
 // the command, then --state and FILE where they were given now.
 func (t target) command(words ...string) string {
@@ -39,6 +45,12 @@ func (t target) command(words ...string) string {
 	}
 	if t.given != "" {
 		line += " " + quote(t.given)
+	}
+	if t.server != "" && atServer[words[0]] {
+		line += " --server"
+		if t.server != ownServer {
+			line += " " + quote(t.server)
+		}
 	}
 	for _, w := range words[1:] {
 		line += " " + w
@@ -58,7 +70,7 @@ func jsonFlag(usage string) cli.Flag { return &cli.BoolFlag{Name: "json", Usage:
 
 // find finds the target that file names, the one of this folder if it is "".
 func find(c *cli.Context, file string) (target, error) {
-	t := target{given: file, asked: c.String("state")}
+	t := target{given: file, asked: c.String("state"), server: c.String("server"), tokenFile: c.String("token-file")}
 	var err error
 	t.file, err = pipelineFile(file)
 	none, nothing := errors.AsType[*nothingHere](err)
@@ -140,7 +152,7 @@ func onlyState(dir string) (string, error) {
 	}
 	var found []string
 	for _, e := range entries {
-		if e.IsDir() {
+		if e.IsDir() && spec.IsName(e.Name()) {
 			found = append(found, filepath.Join(dir, ".operon", e.Name()))
 		}
 	}

@@ -72,6 +72,7 @@ func (t *talk) run(ctx context.Context, host *serve.Host) {
 				return
 			}
 		case <-ctx.Done():
+			t.news(s.Take()) // how the run ended, if it has
 			return
 		}
 	}

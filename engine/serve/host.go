@@ -118,7 +118,8 @@ func (h *Host) Kill(cause error) {
 	h.kill(cause)
 }
 
-// Close stops what runs, waits for it, and gives the state root back.
+// Close stops what runs, waits for it, and gives the state root back. Further
+// calls do nothing.
 func (h *Host) Close() error {
 	h.Stop()
 	h.busy.Wait()

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -19,7 +20,11 @@ const lockName = "serve.lock"
 
 // rootLock is the right to serve a state root. The kernel takes it back when
 // the process ends, however it ends.
-type rootLock struct{ file *os.File }
+type rootLock struct {
+	file *os.File
+	once sync.Once
+	err  error
+}
 
 // holdRoot makes the root if it is not there, and takes its lock without waiting.
 func holdRoot(root string) (*rootLock, error) {
@@ -42,7 +47,7 @@ func holdRoot(root string) (*rootLock, error) {
 	if err != nil {
 		return nil, errors.Join(err, file.Close())
 	}
-	return &rootLock{file}, nil
+	return &rootLock{file: file}, nil
 }
 
 // name writes into the file who holds it, for whoever is refused.
@@ -64,7 +69,13 @@ func owner(file *os.File) string {
 }
 
 // release gives the lock back. Its file stays: another host may be opening it.
+// Further calls do nothing.
 func (l *rootLock) release() error {
+	l.once.Do(func() { l.err = l.unlock() })
+	return l.err
+}
+
+func (l *rootLock) unlock() error {
 	unlocked := unix.Flock(int(l.file.Fd()), unix.LOCK_UN)
 	return errors.Join(unlocked, l.file.Close())
 }

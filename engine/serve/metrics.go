@@ -81,6 +81,7 @@ func (h *Host) WriteMetrics(ctx context.Context, w io.Writer) error {
 	var text bytes.Buffer
 	g.set.WritePrometheus(&text)
 	metrics.WriteProcessMetrics(&text)
+	metrics.WriteFDMetrics(&text)
 	return writeFamilies(w, text.String())
 }
 

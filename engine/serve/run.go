@@ -180,22 +180,29 @@ func (r *run) guard(ctx context.Context) {
 		r.mu.Lock()
 		alone := r.feed == nil
 		r.mu.Unlock()
-		var late <-chan time.Time
-		if alone && r.h.o.Grace > 0 {
-			timer := time.NewTimer(r.h.o.Grace)
-			defer timer.Stop()
-			late = timer.C
-		}
+		late, stop := r.patience(alone)
 		select {
 		case <-r.done:
+			stop()
 			return
 		case <-r.presence:
+			stop()
 		case <-late:
 			r.h.log.Info("run ends, since it has no client", "pipeline", r.line.name)
 			r.quit(ctx)
 			return
 		}
 	}
+}
+
+// patience is how long the run waits for a client from now on, for ever if there
+// is one.
+func (r *run) patience(alone bool) (late <-chan time.Time, stop func() bool) {
+	if !alone || r.h.o.Grace <= 0 {
+		return nil, func() bool { return true }
+	}
+	timer := time.NewTimer(r.h.o.Grace)
+	return timer.C, timer.Stop
 }
 
 // quit lets running jobs finish.

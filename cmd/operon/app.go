@@ -73,8 +73,8 @@ func (a *app) cli() *cli.App {
 		ExitErrHandler:            func(*cli.Context, error) {}, // main decides
 		OnUsageError:              onUsageError,
 		Commands: []*cli.Command{
-			a.runCommand(), a.serveCommand(), a.planCommand(), a.whyCommand(), a.validateCommand(), a.statusCommand(), a.getCommand(), a.logsCommand(),
-			a.pauseCommand(), a.resumeCommand(), a.poolCommand(), a.dropCommand(), a.quitCommand(), a.execCommand(),
+			a.runCommand(), a.planCommand(), a.whyCommand(), a.validateCommand(), a.statusCommand(), a.getCommand(), a.logsCommand(),
+			a.pauseCommand(), a.resumeCommand(), a.poolCommand(), a.dropCommand(), a.quitCommand(), a.serveCommand(), a.execCommand(),
 			a.lineageCommand(), a.checkCommand(), a.rebuildCommand(), a.cleanCommand(), a.compactCommand(), a.acceptCommand(),
 			a.graphCommand(), a.workerTestCommand(), a.initCommand(), a.schemaCommand(), a.completionCommand(), a.completeCommand(),
 			a.versionCommand(), a.helpCommand(),

@@ -88,7 +88,12 @@ func TestFlagsStandAnywhere(t *testing.T) {
 					dashed = "-" + name
 				}
 				given := []string{dashed}
-				if f.(cli.DocGenerationFlag).TakesValue() {
+				if o, ok := optional[name]; ok {
+					given = append(given, rapid.SampledFrom([]string{"http://h:1", "h:1", "a/b.sock"}).Draw(t, "address"))
+					if rapid.Bool().Draw(t, "without") {
+						given = []string{dashed + "=" + o.without}
+					}
+				} else if f.(cli.DocGenerationFlag).TakesValue() {
 					given = append(given, rapid.SampledFrom([]string{"v", "-v", "--", "a=b,c", ""}).Draw(t, "value"))
 				}
 				flags = append(flags, given)

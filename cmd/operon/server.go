@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 
 	"github.com/urfave/cli/v2"
 
@@ -60,7 +61,7 @@ func dialHost(ctx context.Context, addr, tokenFile string, getenv func(string) s
 		token = strings.TrimSpace(string(text))
 	}
 	h, err := control.DialHost(ctx, addr, token)
-	if errors.Is(err, os.ErrNotExist) {
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) { // never was, or was killed
 		return nil, usagef("no server answers at %s; operon serve starts one", addr)
 	}
 	return h, err

@@ -14,5 +14,6 @@
 //
 // While a run is on, its engine alone reads and writes the state directory.
 // status, get, logs, pause, resume and quit then ask it over a socket, and so
-// work on the machine of the run, for its user.
+// work on the machine of the run, for its user. With --server they ask an operon
+// serve, which may be reached over HTTP too.
 package main

@@ -63,14 +63,15 @@ func (f *feed) put(e engine.Event) bool {
 
 // fill takes the counts of tasks of which nothing newer waits.
 func (f *feed) fill(events []engine.Event) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	for _, e := range events {
-		f.mu.Lock()
-		_, waits := f.counts[e.Task.Task]
-		f.mu.Unlock()
-		if !waits {
-			f.put(e)
+		if _, waits := f.counts[e.Task.Task]; !waits {
+			f.counts[e.Task.Task] = len(f.events)
+			f.events = append(f.events, e)
 		}
 	}
+	f.wake()
 }
 
 // finish says how the run ended.

@@ -20,7 +20,7 @@ func TestMetrics(t *testing.T) {
 		<-s.Ready()
 	}
 	s.Close()
-	s, _ = submit(t, h, submission(t, two))
+	submit(t, h, submission(t, two))
 	*fs.list()[1].metrics = engine.Metrics{
 		Kept: 5, Created: 6, Dropped: 7, Replaced: map[string]int64{`a "b"`: 8}, Frozen: 9, OldestFrozen: 1500 * time.Millisecond,
 		Lag: []uint64{0, 10}, Ready: map[string]int64{"then": 11}, Running: map[string]int64{"then": 12},

@@ -54,9 +54,6 @@ func commandNames(root *cli.App) []string {
 }
 
 func unknownCommand(root *cli.App, name string) error {
-	if text, later := laterCommands[name]; later {
-		return notYet("the command "+name, text)
-	}
 	names := commandNames(root)
 	if near := spec.Nearest(name, names); near != "" {
 		return usagef("unknown command %q; did you mean %s?", name, near)

@@ -49,7 +49,7 @@ func TestArrange(t *testing.T) {
 		{"run --until", "", "--until needs a value"},
 		{"get -p x=1", "", "get has no flag -p"},
 		{"run --watch", "", "--watch of run is not there yet"},
-		{"serve", "", "the command serve is not there yet"},
+		{"serve --listen x:1", "serve --listen=x:1 --", ""},
 		{"clean --all", "clean --all --", ""},
 	}
 	for _, tt := range tests {

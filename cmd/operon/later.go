@@ -1,10 +1,7 @@
 package main
 
-// Commands and flags that are part of operon's language and not there yet: a
+// Flags that are part of operon's language and not there yet: a
 // name that is known must not be answered as if it were a slip of the fingers.
-
-// laterCommands are not to be changed.
-var laterCommands = map[string]string{}
 
 // laterFlags are not to be changed.
 var laterFlags = map[string]map[string]string{

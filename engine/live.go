@@ -144,7 +144,9 @@ type turn struct {
 func (l *loop) decide(t *turn, next *Engine, content []value.Digest, r *storage.Reader) error {
 	sv := &survey{content: content, memo: map[value.Digest][]uint64{}, released: map[uint64]bool{}}
 	f := facts{old: map[string]oldFlow{}, content: map[string]bool{}, unfinished: map[string]bool{}}
-	if err := sv.lookAt(next.p, r, &f, decodeAsked(l.pl.foot.Asked)); err != nil {
+	was := l.saver.note(decodeAsked(l.pl.foot.Asked))
+	f.saves = was.Saves
+	if err := sv.lookAt(next.p, r, &f, was); err != nil {
 		return err
 	}
 	if sv.damage != nil {
@@ -172,7 +174,14 @@ func (l *loop) decide(t *turn, next *Engine, content []value.Digest, r *storage.
 		}
 	}
 	pl.foot = l.pl.foot
-	pl.foot.Asked, pl.foot.Source, pl.foot.Updated = next.asked(pl).encode(), next.p.Snapshot(), time.Now()
+	now := next.asked(pl)
+	now.Saves = was.Saves.still(next.p, sv.decisions)
+	for _, task := range next.p.Tasks {
+		if reason, ok := was.Reasons[task.Name]; ok && sv.decisions[task.Index].Action == actionKeep {
+			now.Reasons[task.Name] = reason
+		}
+	}
+	pl.foot.Asked, pl.foot.Source, pl.foot.Updated = now.encode(), next.p.Snapshot(), time.Now()
 	t.plan = pl
 	return nil
 }

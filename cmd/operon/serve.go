@@ -25,6 +25,7 @@ func (a *app) serveCommand() *cli.Command {
 			&cli.StringFlag{Name: "listen", Usage: "also answer HTTP at `ADDR`, such as 127.0.0.1:7070, to who has the token"},
 			&cli.BoolFlag{Name: "listen-anyway", Usage: "let ADDR be one that other machines reach, though nothing is encrypted"},
 			&cli.IntFlag{Name: "j", Aliases: []string{"jobs"}, Usage: "run `N` jobs at once over all tasks of a pipeline", DefaultText: "number of CPUs"},
+			&cli.IntFlag{Name: "workers", Usage: "share the jobs of a pipeline among `N` workers", DefaultText: "1"},
 			&cli.StringFlag{Name: "cpus", Usage: "let jobs of a pipeline take `N` CPUs together", DefaultText: "the machine's"},
 			&cli.StringFlag{Name: "mem", Usage: "let jobs of a pipeline take `SIZE` of memory together", DefaultText: "the machine's"},
 			&cli.IntFlag{Name: "gpus", Usage: "let jobs of a pipeline take `N` GPUs together", DefaultText: "the machine's"},
@@ -49,7 +50,7 @@ func (a *app) serveAction(c *cli.Context) error {
 	if c.Duration("stop-without-client") < 0 {
 		return usagef("--stop-without-client is a time above 0, not %s", c.Duration("stop-without-client"))
 	}
-	o = engine.Options{Jobs: o.Jobs, CPUs: o.CPUs, Mem: o.Mem, GPUs: o.GPUs, MemoLimit: o.MemoLimit, MaxOutput: o.MaxOutput, LogLimit: o.LogLimit, Build: o.Build, Hook: a.hook}
+	o = engine.Options{Jobs: o.Jobs, Workers: o.Workers, CPUs: o.CPUs, Mem: o.Mem, GPUs: o.GPUs, MemoLimit: o.MemoLimit, MaxOutput: o.MaxOutput, LogLimit: o.LogLimit, Build: o.Build, Hook: a.hook}
 	host, err := serve.New(c.Context, serve.Options{
 		Root: c.String("root"), Engine: o, Grace: c.Duration("stop-without-client"), Logger: a.logger(a.stderr),
 		Answer: control.AnswerEngine, Socket: control.SocketPath,

@@ -67,8 +67,10 @@ func (t *task) word() string {
 	switch {
 	case t.Paused && t.left() > 0:
 		return "paused"
-	case t.DataflowState == engine.DataflowComplete:
+	case t.DataflowState == engine.DataflowComplete, t.DataflowState == engine.DataflowFrozen && t.left() == 0:
 		return "done"
+	case t.DataflowState == engine.DataflowDropped, t.DataflowState == engine.DataflowFrozen:
+		return "dropped"
 	case t.Failed > 0 || t.DataflowState == engine.DataflowFailed:
 		return "failed"
 	case t.Running > 0:

@@ -50,7 +50,7 @@ func (t *task) line(now time.Time, facts term.Facts, wide, columns int) string {
 // styles are not to be changed.
 var styles = map[string]term.Style{
 	"done": term.Green, "failed": term.Red, "running": term.Cyan, "paused": term.Yellow,
-	"queued": term.Blue, "waiting": term.Dim, "blocked": term.Yellow,
+	"queued": term.Blue, "waiting": term.Dim, "blocked": term.Yellow, "dropped": term.Yellow,
 }
 
 func bar(done, all int64) string {
@@ -62,7 +62,7 @@ func bar(done, all int64) string {
 }
 
 // urgency orders the words by how much somebody wants to see such a task.
-var urgency = []string{"running", "failed", "paused", "queued", "blocked", "waiting", "done"}
+var urgency = []string{"running", "failed", "dropped", "paused", "queued", "blocked", "waiting", "done"}
 
 // choose picks the tasks that are shown where not all fit, in their order.
 func (m *model) choose(n int) []*task {

@@ -16,8 +16,24 @@
 //
 // New takes the state directory's lock, Run runs once, Close gives the
 // directory back. While Run runs, an Engine answers Status, Values and Logs,
-// and hears Pause, Resume and Quit, from any goroutine. State is the same view
+// and hears Pause, Resume, Quit, Drop and Reconcile, from any goroutine. State is the same view
 // of a directory that no engine holds.
+//
+// # Dataflows
+//
+// A task is installed on the workers as a dataflow, under an id that is never used
+// again. The loop is the one source of the workers' commands (crew.go), and knows
+// by package frontier which dataflows some worker may still schedule. One that is
+// done, with all that it takes, or that was dropped, is frozen: no worker begins
+// anything of it, and its processes go. Once no worker can schedule it, it is over,
+// and what was shared of it goes, consumers first (lifetime.go). A worker that dies
+// or stalls is replaced, and what it was at runs again.
+//
+// Reconcile gives a running engine another version of its pipeline. The same
+// function (reconcile.go) decides then, and at the start of every run, what becomes
+// of each dataflow: keep, replace, create or drop, with the first rule that failed.
+//
+// # Checking
 //
 // What a state says of itself can be held against what it holds: Check recomputes
 // the metadata and verifies the data, and lists every fault; Rebuild makes the

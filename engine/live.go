@@ -441,7 +441,7 @@ func (l *loop) install(t *turn, m *meta.Batch) *Reconciled {
 		rec.Dropped++
 		rec.Tasks = append(rec.Tasks, Decision{Task: o.Task, Action: "drop", Reason: "the pipeline has it no more", Old: o.ID})
 	}
-	l.tally.add(rec)
+	l.tally.add(t.plan.decisions, len(t.plan.orphans))
 	l.crew.greet(flows)
 	for _, f := range l.flows {
 		l.schedule(f)

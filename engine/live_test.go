@@ -89,9 +89,16 @@ func TestReconcileKeepsWhatRuns(t *testing.T) {
 		if s.State != engine.StateComplete || s.Executed != 1+3+3+1 || len(s.Tasks) != 4 {
 			t.Errorf("%+v", s)
 		}
+		if d := s.Dataflows; d.Kept != 2 || d.Created != 3+1 || d.Dropped != 0 || len(d.Replaced) != 1 || d.Replaced["fingerprint"] != 1 {
+			t.Errorf("%+v", d)
+		}
 		p.deep("after a reconcile under way")
-		if s := p.mustRun(engine.Options{}); s.Executed != 0 || s.Reused != 8 {
+		if s := p.mustRun(engine.Options{}); s.Executed != 0 || s.Reused != 8 || s.Dataflows.Kept != 4 || len(s.Dataflows.Replaced) != 0 {
 			t.Errorf("the next run: %+v", s)
+		}
+		p.edit(fmt.Sprintf(livePipeline, "", "", ""))
+		if s := p.mustRun(engine.Options{}); s.Dataflows.Kept != 2 || s.Dataflows.Replaced["fingerprint"] != 1 || s.Dataflows.Dropped != 1 || s.Executed != 1 {
+			t.Errorf("after the edit was undone: %+v", s)
 		}
 	}
 }

@@ -54,7 +54,7 @@ type loop struct {
 	holed    []ticket.Range // jobs that are to become holes
 	deferred []deferred     // what waits for a batch to be durable
 	savers   []*saver       // of earlier versions of what is wanted
-	tally    reconciles
+	tally    Reconciles
 	labels   *labels
 	only     *selection // nil: everything
 	saver    *saver     // nil: no task has anything to save

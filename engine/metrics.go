@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"maps"
 	"time"
 )
 
@@ -19,8 +20,7 @@ func (e *Engine) Drop(ctx context.Context, tasks []string) error {
 
 // Metrics are numbers about an engine that runs. Counts rise from its start.
 type Metrics struct {
-	Kept, Created, Dropped int64            // dataflows, by all reconciles
-	Replaced               map[string]int64 // by the rule that failed
+	Reconciles
 	Frozen                 int              // dataflows that wait to be dropped
 	OldestFrozen           time.Duration    // since when the oldest of them does
 	Lag                    []uint64         // of each worker: ids that it has yet to pass
@@ -42,35 +42,44 @@ func (e *Engine) Metrics(ctx context.Context) (*Metrics, error) {
 	return v.(*Metrics), nil
 }
 
-// reconciles counts what became of dataflows.
-type reconciles struct {
-	kept, created, dropped int64
-	replaced               map[string]int64
+// Reconciles counts what became of dataflows: when the run began, and each time it
+// was told what is wanted anew.
+type Reconciles struct {
+	Kept     int64            `json:"kept"`
+	Created  int64            `json:"created"`
+	Dropped  int64            `json:"dropped"`
+	Replaced map[string]int64 `json:"replaced"` // by the first rule that failed
 }
 
-func (t *reconciles) add(rec *Reconciled) {
-	t.kept += int64(rec.Kept)
-	t.created += int64(rec.Created)
-	t.dropped += int64(rec.Dropped)
-	for _, d := range rec.Tasks {
-		if d.Action == string(actionReplace) {
-			if t.replaced == nil {
-				t.replaced = map[string]int64{}
-			}
-			t.replaced[d.Rule]++
+// add counts the decisions of one reconcile.
+func (t *Reconciles) add(decisions []decision, dropped int) {
+	if t.Replaced == nil {
+		t.Replaced = map[string]int64{}
+	}
+	t.Dropped += int64(dropped)
+	for _, d := range decisions {
+		switch d.Action {
+		case actionKeep:
+			t.Kept++
+		case actionCreate:
+			t.Created++
+		case actionReplace:
+			t.Replaced[string(d.Rule)]++
 		}
 	}
 }
 
+func (t Reconciles) clone() Reconciles {
+	t.Replaced = maps.Clone(t.Replaced)
+	return t
+}
+
 func (l *loop) metrics(now time.Time) *Metrics {
 	m := &Metrics{
-		Kept: l.tally.kept, Created: l.tally.created, Dropped: l.tally.dropped, Replaced: map[string]int64{},
+		Reconciles: l.tally.clone(),
 		Frozen: len(l.frozen), History: l.crew.history.Len(),
 		Ready: map[string]int64{}, Running: map[string]int64{}, Executed: map[string]int64{}, Reused: map[string]int64{},
 		Failed: map[string]int64{}, Holes: map[string]int64{},
-	}
-	for rule, n := range l.tally.replaced {
-		m.Replaced[rule] = n
 	}
 	for _, f := range l.frozen {
 		m.OldestFrozen = max(m.OldestFrozen, now.Sub(f.since))

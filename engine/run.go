@@ -225,7 +225,7 @@ func (e *Engine) nothingToDo(pl *plan) *Summary {
 	for _, t := range s.Tasks {
 		byTask[t.Task] = t
 	}
-	s = Summary{Pipeline: e.p.Name, Run: e.stores.last.RunID, State: StateComplete, Asked: true}
+	s = Summary{Pipeline: e.p.Name, Run: e.stores.last.RunID, State: StateComplete, Asked: true, Dataflows: Reconciles{Kept: int64(len(e.p.Tasks)), Replaced: map[string]int64{}}}
 	for _, t := range e.p.Tasks {
 		ts, ok := byTask[t.Name]
 		if !ok {
@@ -322,6 +322,7 @@ func (e *Engine) newLoop(ctx context.Context, pl *plan) (*loop, *restored, error
 	if err := e.install(l, pl); err != nil {
 		return nil, nil, err
 	}
+	l.tally.add(pl.decisions, len(pl.orphans))
 	l.table = r.table
 	if l.labels, err = newLabels(ctx, e.p, pl.ids); err != nil {
 		return nil, nil, err
@@ -549,7 +550,7 @@ func spawnName(t *spec.TaskSpec) string {
 // summary is how the run ended.
 func (l *loop) summary() *Summary {
 	st := l.status()
-	s := &Summary{Pipeline: st.Pipeline, Run: st.Run, Failures: l.failures.list()}
+	s := &Summary{Pipeline: st.Pipeline, Run: st.Run, Dataflows: l.tally.clone(), Failures: l.failures.list()}
 	failed, complete, wanted := false, true, true
 	left := int64(0)
 	for n, t := range st.Tasks {

@@ -83,6 +83,9 @@ type Summary struct {
 	Waiting  int64         `json:"waiting"`
 	Elapsed  float64       `json:"elapsed_s"`
 	Tasks    []TaskSummary `json:"tasks"` // file order
+	// Dataflows says how many of the tasks' dataflows were kept from before, and what
+	// became of the others.
+	Dataflows Reconciles `json:"dataflows"`
 
 	// MaxFailures is Options.MaxFailures if that ended the run, with jobs left
 	// undone; otherwise 0.

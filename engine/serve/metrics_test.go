@@ -22,7 +22,7 @@ func TestMetrics(t *testing.T) {
 	s.Close()
 	submit(t, h, submission(t, two))
 	*fs.list()[1].metrics = engine.Metrics{
-		Kept: 5, Created: 6, Dropped: 7, Replaced: map[string]int64{`a "b"`: 8}, Frozen: 9, OldestFrozen: 1500 * time.Millisecond,
+		Reconciles: engine.Reconciles{Kept: 5, Created: 6, Dropped: 7, Replaced: map[string]int64{`a "b"`: 8}}, Frozen: 9, OldestFrozen: 1500 * time.Millisecond,
 		Lag: []uint64{0, 10}, Ready: map[string]int64{"then": 11}, Running: map[string]int64{"then": 12},
 		Executed: map[string]int64{"then": 13}, Reused: map[string]int64{"then": 14}, Failed: map[string]int64{"then": 15}, Holes: map[string]int64{"then": 16},
 		Commits: 17, CommitTime: 18 * time.Second, History: 19, Stashed: 20, Discarded: 21,

@@ -113,6 +113,9 @@ func (f *flow) status(c ticket.Counts) TaskStatus {
 		Reused:   f.reused,
 		Paused:   f.paused,
 	}
+	if f.cut() {
+		s.Waiting, s.Queued = s.Waiting+s.Queued, 0 // for another run
+	}
 	s.DataflowState = f.state(c)
 	return s
 }

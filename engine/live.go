@@ -442,6 +442,12 @@ func (l *loop) install(t *turn, m *meta.Batch) *Reconciled {
 		rec.Tasks = append(rec.Tasks, Decision{Task: o.Task, Action: "drop", Reason: "the pipeline has it no more", Old: o.ID})
 	}
 	l.tally.add(t.plan.decisions, len(t.plan.orphans))
+	l.log.Info("told what is wanted anew", "kept", rec.Kept, "replaced", rec.Replaced, "created", rec.Created, "dropped", rec.Dropped)
+	for _, d := range rec.Tasks {
+		if d.Action != string(actionKeep) {
+			l.log.Info("task "+d.Action, "task", d.Task, "why", d.Reason)
+		}
+	}
 	l.crew.greet(flows)
 	for _, f := range l.flows {
 		l.schedule(f)

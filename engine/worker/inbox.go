@@ -11,6 +11,7 @@ import (
 type inbox struct {
 	mu     sync.Mutex
 	queue  []arrived
+	taken  time.Time // when the command came that was taken last, as long as the loop is at it
 	closed bool
 	ready  chan struct{} // has a token when there may be something to take
 }
@@ -44,14 +45,16 @@ func (b *inbox) close() {
 	b.wake()
 }
 
-// take takes the oldest command; over is set once there is none and none comes.
+// take takes the oldest command, and says that the one before is done; over is set
+// once there is none and none comes.
 func (b *inbox) take() (c Command, ok, over bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(b.queue) == 0 {
+		b.taken = time.Time{}
 		return nil, false, b.closed
 	}
-	c = b.queue[0].command
+	c, b.taken = b.queue[0].command, b.queue[0].at
 	b.queue[0] = arrived{}
 	if b.queue = b.queue[1:]; len(b.queue) == 0 {
 		b.queue = nil
@@ -59,12 +62,16 @@ func (b *inbox) take() (c Command, ok, over bool) {
 	return c, true, false
 }
 
-// behind is how long the oldest command has waited.
+// behind is how long the oldest command has waited, which may be the one that the
+// loop is at: a loop that stalls at its last command stalls, too.
 func (b *inbox) behind() time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if len(b.queue) == 0 {
-		return 0
+	switch {
+	case !b.taken.IsZero():
+		return time.Since(b.taken)
+	case len(b.queue) > 0:
+		return time.Since(b.queue[0].at)
 	}
-	return time.Since(b.queue[0].at)
+	return 0
 }

@@ -130,7 +130,7 @@ func New(ctx context.Context, cfg Config, responses chan<- Response) (*Worker, e
 // Send hands the worker a command. It never waits.
 func (w *Worker) Send(c Command) { w.inbox.put(c) }
 
-// Behind is how long the oldest command has waited for the worker to take it.
+// Behind is how long the oldest command has waited for the worker to carry it out.
 func (w *Worker) Behind() time.Duration { return w.inbox.behind() }
 
 // Stop makes the worker begin no further job of the commands that it has.

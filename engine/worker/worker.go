@@ -70,8 +70,11 @@ type Worker struct {
 	closing  sync.WaitGroup // processes that are being ended
 	aside    sync.WaitGroup // what nobody waits for in its turn
 
-	mu      sync.Mutex // of what slots and the loop both count
-	runners map[*configured]struct{}
+	speaking sync.RWMutex // held for writing by who says the last word
+	silent   bool         // Died was said, or nobody listens any more
+
+	mu      sync.Mutex               // of what slots and the loop both count
+	runners map[*configured]struct{} // nil: no process is to be kept any more
 
 	// What follows is the loop's own.
 	session   session
@@ -152,7 +155,10 @@ func (w *Worker) Fence(why error) {
 	w.Kill()
 	w.aside.Go(func() {
 		w.end()
-		w.respond(Died{why})
+		w.speaking.Lock()
+		defer w.speaking.Unlock()
+		w.send(Died{why})
+		w.silent = true
 	})
 }
 
@@ -195,12 +201,16 @@ func (w *Worker) Close(patience time.Duration) error {
 		}
 	}
 	if err != nil {
+		w.fence.CompareAndSwap(nil, &err) // when it wakes up it does nothing
 		w.Kill()
 	}
 	w.end()
 	w.aside.Wait()
 	w.cancel(nil)
 	close(w.gone)
+	w.speaking.Lock()
+	defer w.speaking.Unlock()
+	w.silent = true
 	return err
 }
 
@@ -291,7 +301,17 @@ func (w *Worker) say() {
 	w.respond(f)
 }
 
+// respond says something, unless the last word was spoken: the loop may stall in
+// the middle of a command, and wake up when another worker is in its place.
 func (w *Worker) respond(a Answer) {
+	w.speaking.RLock()
+	defer w.speaking.RUnlock()
+	if !w.silent {
+		w.send(a)
+	}
+}
+
+func (w *Worker) send(a Answer) {
 	select {
 	case w.responses <- Response{Worker: w.cfg.Index, Incarnation: w.cfg.Incarnation, Body: a}:
 	case <-w.gone: // its loop was left behind, and woke up

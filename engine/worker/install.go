@@ -15,7 +15,8 @@ type installed struct {
 	now       *configured
 	scheduled bool
 	frozen    bool // the loop alone sets it, under mu
-	closing   bool // its processes are being ended
+	ending    bool // no command is under way any more; it is retracted once its processes have ended
+	closing   int  // configurations whose processes are being ended
 	outcome   frontier.Outcome
 	ctx       context.Context // of its jobs
 	cancel    context.CancelFunc
@@ -35,7 +36,7 @@ type configured struct {
 // What the loop hears of its own, in the order of everything else.
 type (
 	drained struct{ of *installed }    // frozen, and no command is under way
-	closed  struct{ of *installed }    // frozen, and its processes have ended
+	closed  struct{ of *installed }    // the processes of one configuration have ended
 	unused  struct{ conf *configured } // replaced, and no command is under way
 )
 
@@ -118,6 +119,9 @@ func (w *Worker) build(in *installed, d *Dataflow) error {
 	in.now = c
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.runners == nil {
+		return errors.New("the worker has ended")
+	}
 	w.runners[c] = struct{}{}
 	return nil
 }
@@ -145,7 +149,7 @@ func (w *Worker) reconfigure(d *Dataflow) {
 	idle := old.active == 0
 	w.mu.Unlock()
 	if idle {
-		w.discard(old)
+		w.endProcesses(old)
 	}
 }
 
@@ -215,26 +219,21 @@ func (w *Worker) freeze(in *installed, o frontier.Outcome) {
 // closeDown ends a frozen dataflow's processes, which may take their grace, and
 // then retracts it, once the last command was answered.
 func (w *Worker) closeDown(in *installed) {
-	if in.closing {
+	if in.ending {
 		return
 	}
-	in.closing = true
-	if in.now == nil {
+	in.ending = true
+	if in.now != nil {
+		w.endProcesses(in.now)
+	}
+	w.retractClosed(in)
+}
+
+// retractClosed retracts a dataflow that ends, unless processes of it are left.
+func (w *Worker) retractClosed(in *installed) {
+	if in.ending && in.closing == 0 {
 		w.retract(in)
-		return
 	}
-	w.mu.Lock()
-	delete(w.runners, in.now)
-	w.mu.Unlock()
-	b, ok := in.now.runner.(body.BatchRunner)
-	if !ok {
-		w.retract(in)
-		return
-	}
-	w.closing.Go(func() {
-		b.Close(w.ctx)
-		w.inbox.put(closed{in})
-	})
 }
 
 // retract says that the dataflow will never run here again.
@@ -245,13 +244,21 @@ func (w *Worker) retract(in *installed) {
 	w.unsaid.Merge(frontier.Retract(in.id, in.outcome))
 }
 
-// discard ends the processes of a configuration that was replaced.
-func (w *Worker) discard(c *configured) {
+// endProcesses ends those of a configuration that runs nothing any more. If the
+// worker is coming to its end, they end with it.
+func (w *Worker) endProcesses(c *configured) {
 	w.mu.Lock()
+	defer w.mu.Unlock()
+	if _, kept := w.runners[c]; !kept {
+		return
+	}
 	delete(w.runners, c)
-	w.mu.Unlock()
 	if b, ok := c.runner.(body.BatchRunner); ok {
-		w.closing.Go(func() { b.Close(w.ctx) })
+		c.of.closing++
+		w.closing.Go(func() {
+			b.Close(w.ctx)
+			w.inbox.put(closed{c.of})
+		})
 	}
 }
 
@@ -269,16 +276,16 @@ func (w *Worker) rest(id uint64) {
 	w.respond(Rested{id}) // it has none, or they are on their way out
 }
 
-// closeRunners ends the processes of all dataflows.
+// closeRunners ends the processes of all dataflows, and waits for all that are
+// being ended.
 func (w *Worker) closeRunners() {
 	w.mu.Lock()
-	runners := w.runners
-	w.runners = map[*configured]struct{}{}
-	w.mu.Unlock()
-	for c := range runners {
+	for c := range w.runners {
 		if b, ok := c.runner.(body.BatchRunner); ok {
 			w.closing.Go(func() { b.Close(w.ctx) })
 		}
 	}
+	w.runners = nil
+	w.mu.Unlock()
 	w.closing.Wait()
 }

@@ -266,9 +266,10 @@ func (w *Worker) handle(c Command) {
 	case drained:
 		w.closeDown(c.of)
 	case closed:
-		w.retract(c.of)
+		c.of.closing--
+		w.retractClosed(c.of)
 	case unused:
-		w.discard(c.conf)
+		w.endProcesses(c.conf)
 	case peeked:
 		w.answerPeek(c.answer)
 	default:

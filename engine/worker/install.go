@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"operon/engine/body"
 	"operon/engine/frontier"
@@ -78,15 +80,15 @@ func (w *Worker) install(d *Dataflow) {
 // pass goes by all ids below next: what is known to be dropped as such, the rest
 // as not placed here.
 func (w *Worker) pass(next uint64) {
-	for id := range w.condemned {
-		if w.next <= id && id < next {
-			w.skip(id)
-			w.unsaid.Merge(frontier.Install(id))
-			w.unsaid.Merge(frontier.Retract(id, frontier.Dropped))
-			w.next = id + 1
-			delete(w.condemned, id)
-			w.unstash(id)
+	for _, id := range slices.Sorted(maps.Keys(w.condemned)) {
+		if id >= next {
+			break
 		}
+		w.skip(id)
+		w.unsaid.Merge(frontier.Install(id))
+		w.unsaid.Merge(frontier.Retract(id, frontier.Dropped))
+		w.next = id + 1
+		delete(w.condemned, id)
 	}
 	w.skip(next)
 	for id := range w.stash {

@@ -142,7 +142,7 @@ type Frontiers struct {
 	Seq    uint64
 	Batch  frontier.ChangeBatch
 	Index  uint64
-	Reason error // why a dataflow that the batch ends has failed, if it has
+	Reason error // why dataflows that the batch ends have failed, if any has
 }
 
 // PeekResponse answers a Peek.

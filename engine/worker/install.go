@@ -72,7 +72,7 @@ func (w *Worker) install(d *Dataflow) {
 	w.installed[d.ID] = in
 	w.fault(PointInstall)
 	if err := w.build(in, d); err != nil {
-		w.reason = fmt.Errorf("install dataflow %d of task %s: %w", d.ID, d.Task.Name, err)
+		w.reason = errors.Join(w.reason, fmt.Errorf("install dataflow %d of task %s: %w", d.ID, d.Task.Name, err))
 		w.freeze(in, frontier.Failed)
 	}
 }

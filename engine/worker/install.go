@@ -94,7 +94,7 @@ func (w *Worker) pass(next uint64) {
 	for id := range w.stash {
 		if id < w.next && w.installed[id] == nil {
 			if _, held := w.holds[id]; !held {
-				w.unstash(id)
+				w.unstashAll(id)
 			}
 		}
 	}
@@ -162,9 +162,7 @@ func (w *Worker) schedule(id uint64) {
 		return // it was dropped in the meantime, or it runs
 	}
 	in.scheduled = true
-	waiting := w.stash[id]
-	w.forget(id)
-	for _, c := range waiting {
+	for _, c := range w.forget(id) {
 		w.enqueue(in, c)
 	}
 }
@@ -180,10 +178,10 @@ func (w *Worker) allowCompaction(c AllowCompaction) {
 	case held:
 		delete(w.holds, c.ID)
 		w.unsaid.Merge(frontier.Retract(c.ID, c.Outcome))
-		w.unstash(c.ID)
+		w.unstashAll(c.ID)
 	case c.ID >= w.next:
 		w.condemned[c.ID] = struct{}{}
-		w.unstash(c.ID)
+		w.unstashAll(c.ID)
 	}
 }
 
@@ -199,7 +197,7 @@ func (w *Worker) freeze(in *installed, o frontier.Outcome) {
 	if o != frontier.Completed {
 		in.cancel()
 	}
-	w.unstash(in.id)
+	w.unstashAll(in.id)
 	var rest []*task
 	for _, t := range w.backlog {
 		if t.conf.of != in {

@@ -72,8 +72,10 @@ func (w *Worker) done(t *task) {
 	}
 }
 
-// cancelJobs ends jobs that are under way.
+// cancelJobs ends jobs that are under way, and answers those that wait for their
+// dataflow.
 func (w *Worker) cancelJobs(c CancelJobs) {
+	w.unstash(c.Dataflow, func(r RunJobs) bool { return c.Command == 0 || c.Command == r.Command })
 	in := w.installed[c.Dataflow]
 	if in == nil {
 		return
@@ -94,18 +96,32 @@ func (w *Worker) answerUnbegun(c RunJobs) {
 	w.respond(done)
 }
 
-// unstash answers what waited for a dataflow that will not be scheduled.
-func (w *Worker) unstash(id uint64) {
-	for _, c := range w.stash[id] {
+// unstash answers those commands that wait for a dataflow and will not run.
+func (w *Worker) unstash(id uint64, which func(RunJobs) bool) {
+	var rest []RunJobs
+	for _, c := range w.forget(id) {
+		if !which(c) {
+			rest = append(rest, c)
+			continue
+		}
 		w.discarded++
 		w.answerUnbegun(c)
 	}
-	w.forget(id)
+	if len(rest) > 0 {
+		w.stash[id] = rest
+		w.stashSize += len(rest)
+	}
 }
 
-func (w *Worker) forget(id uint64) {
-	w.stashSize -= len(w.stash[id])
+// unstashAll is unstash of all commands for a dataflow that will not be scheduled.
+func (w *Worker) unstashAll(id uint64) { w.unstash(id, func(RunJobs) bool { return true }) }
+
+// forget takes out what waits for a dataflow.
+func (w *Worker) forget(id uint64) []RunJobs {
+	waiting := w.stash[id]
+	w.stashSize -= len(waiting)
 	delete(w.stash, id)
+	return waiting
 }
 
 // peek reads a job's values, beside the loop: they may be many.

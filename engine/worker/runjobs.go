@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"math"
 
 	"operon/spec/coord"
 	"operon/spec/value"
@@ -142,14 +143,7 @@ func (peeked) command() {}
 
 func (w *Worker) read(ctx context.Context, id uint64, at coord.Coord) (values []value.Value, err error) {
 	err = w.cfg.Store.View(func(r *storage.Reader) error {
-		rec, ok, err := r.Record(id, at)
-		if err != nil {
-			return err
-		}
-		if !ok {
-			return storage.ErrNoRecord
-		}
-		return r.Values(id, at, 0, rec.Extent, func(_ uint32, v value.Value) error {
+		return r.Values(id, at, 0, math.MaxUint32, func(_ uint32, v value.Value) error {
 			values = append(values, v)
 			return context.Cause(ctx)
 		})

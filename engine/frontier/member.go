@@ -160,6 +160,9 @@ func (v *View) Replace(worker int, incarnation, next uint64, holds []uint64) err
 	}
 	n := newMember(worker, incarnation, next)
 	for _, id := range holds {
+		if _, said := n.live[id]; said {
+			continue
+		}
 		n.live[id] = struct{}{}
 		if _, held := m.live[id]; held {
 			delete(m.live, id) // handed over, and counted already

@@ -214,7 +214,7 @@ func TestReplace(t *testing.T) {
 	}
 	apply(t, v, 1, 0, Install(0), Retract(0, Completed), Install(1), Install(2))
 	v.Released()
-	must(t, v.Replace(1, 1, 5, []uint64{1, 4})) // 4 was on its way to the old life
+	must(t, v.Replace(1, 1, 5, []uint64{1, 4, 1, 4})) // 4 was on its way to the old life
 	if got := v.Released(); !slices.Equal(got, []uint64{2}) {
 		t.Errorf("released %v", got)
 	}

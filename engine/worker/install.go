@@ -176,13 +176,18 @@ func (w *Worker) allowCompaction(c AllowCompaction) {
 	case in != nil:
 		w.freeze(in, c.Outcome)
 	case held:
-		delete(w.holds, c.ID)
-		w.unsaid.Merge(frontier.Retract(c.ID, c.Outcome))
-		w.unstashAll(c.ID)
+		w.giveUp(c.ID, c.Outcome)
 	case c.ID >= w.next:
 		w.condemned[c.ID] = struct{}{}
 		w.unstashAll(c.ID)
 	}
+}
+
+// giveUp retracts a dataflow that was to be gone on with, and is not installed.
+func (w *Worker) giveUp(id uint64, o frontier.Outcome) {
+	delete(w.holds, id)
+	w.unsaid.Merge(frontier.Retract(id, o))
+	w.unstashAll(id)
 }
 
 // freeze closes a dataflow's door: nothing of it begins any more, and unless it

@@ -58,6 +58,11 @@ func (w *Worker) initialize() {
 			w.freeze(d, frontier.Dropped)
 		}
 	}
+	for id := range w.holds {
+		if !wanted[id] {
+			w.giveUp(id, frontier.Dropped)
+		}
+	}
 	for _, c := range gathered {
 		if create, ok := c.(CreateDataflow); ok && w.installed[create.Dataflow.ID] != nil {
 			w.reconfigure(create.Dataflow)

@@ -230,6 +230,9 @@ func (w *Worker) live() {
 			w.handOut()
 			continue
 		case last && len(w.backlog) == 0:
+			for id := range w.stash {
+				w.unstashAll(id)
+			}
 			w.say()
 			return
 		}

@@ -114,16 +114,16 @@ func (w *Worker) build(in *installed, d *Dataflow) error {
 		return errors.New("it has no body")
 	}
 	d.compile()
-	c := &configured{df: d, runner: d.Runner, of: in}
-	if s, ok := d.Runner.(body.Sharer); ok {
-		c.runner = s.Share()
-	}
-	in.now = c
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.runners == nil {
 		return errors.New("the worker has ended")
 	}
+	c := &configured{df: d, runner: d.Runner, of: in}
+	if s, ok := d.Runner.(body.Sharer); ok {
+		c.runner = s.Share()
+	}
+	in.now = c
 	w.runners[c] = struct{}{}
 	return nil
 }

@@ -107,5 +107,9 @@ func (d *JobsDone) leave(jobs []Job) {
 // folder names a folder that no other attempt has.
 func (s *slot) folder() string {
 	s.serial++
-	return filepath.Join(s.w.cfg.Scratch, strconv.Itoa(s.index)+"."+strconv.FormatUint(s.serial, 10))
+	name := strconv.Itoa(s.index) + "."
+	if n := s.w.cfg.Incarnation; n > 0 { // the slot was another's before, and may have left something
+		name += strconv.FormatUint(n, 10) + "."
+	}
+	return filepath.Join(s.w.cfg.Scratch, name+strconv.FormatUint(s.serial, 10))
 }

@@ -46,11 +46,12 @@ func TestScripts(t *testing.T) {
 		"a new session keeps by id and drops the rest": begun + `
 			create 4; schedule 4; create 5; schedule 5
 			> frontier -F4 +F6 +I4 +I5
-			run 1 3 at 0; run 2 4 at 0; begins 3@0; begins 4@0
+			run 1 3 at 0; begins 3@0; run 2 3 at 1; begins 3@1; run 4 4 at 0
 			hello s2; create 3; create 6; complete
-			> frontier -F6 +F7 -I5 +I6 5=dropped
-			> done 2: 0 cancelled
-			> frontier -I4 4=dropped
+			> done 4: 0 unbegun
+			> frontier -F6 +F7 -I4 -I5 +I6 4=dropped 5=dropped
+			end 3@1
+			> done 2: 1 ok
 			end 3@0
 			> done 1: 0 ok
 			run 3 3 at 1; end 3@1

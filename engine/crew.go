@@ -194,14 +194,9 @@ func (c *crew) watch() {
 func (c *crew) replace(h *hand) error {
 	cfg := h.config
 	cfg.Incarnation++
-	cfg.Next, cfg.Holds = c.next, nil
-	c.history.Reduce()
-	entries := c.history.Entries()
-	for _, e := range entries {
-		if create, ok := e.Command.(worker.CreateDataflow); ok {
-			cfg.Holds = append(cfg.Holds, create.Dataflow.ID)
-		}
-	}
+	cfg.Next = c.next
+	var entries []worker.Entry
+	entries, cfg.Holds = c.left(cfg.Index)
 	if err := c.view.Replace(cfg.Index, cfg.Incarnation, cfg.Next, cfg.Holds); err != nil {
 		return err
 	}
@@ -215,6 +210,30 @@ func (c *crew) replace(h *hand) error {
 	c.dead = append(c.dead, h.Worker)
 	c.hands[cfg.Index] = &hand{Worker: w, config: cfg}
 	return nil
+}
+
+// left is what a worker in the place of another has to be told, and the dataflows
+// that it goes on with: the history, but for those that the one before retracted,
+// which others may still hold.
+func (c *crew) left(index int) (entries []worker.Entry, holds []uint64) {
+	var before frontier.Member
+	for _, m := range c.view.Members() {
+		if m.Worker == index {
+			before = m
+		}
+	}
+	c.history.Reduce()
+	for _, e := range c.history.Entries() {
+		id, about := worker.About(e.Command)
+		if about && id < before.Next && !slices.Contains(before.Live, id) {
+			continue
+		}
+		entries = append(entries, e)
+		if _, create := e.Command.(worker.CreateDataflow); create {
+			holds = append(holds, id)
+		}
+	}
+	return entries, holds
 }
 
 // stop lets no further job begin.

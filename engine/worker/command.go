@@ -114,6 +114,21 @@ func Lifecycle(c Command) bool {
 	return true
 }
 
+// About is the dataflow that a lifecycle command is about, if it is about one.
+func About(c Command) (id uint64, ok bool) {
+	switch c := c.(type) {
+	case UpdateConfiguration:
+		return c.Dataflow.ID, true
+	case CreateDataflow:
+		return c.Dataflow.ID, true
+	case Schedule:
+		return c.ID, true
+	case AllowCompaction:
+		return c.ID, true
+	}
+	return 0, false
+}
+
 // Response is what a worker says, with who it is.
 type Response struct {
 	Worker      int

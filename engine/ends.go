@@ -82,6 +82,7 @@ func (l *loop) finished(f *flow, r *worker.Result) {
 		f.executed++
 	}
 	delete(f.attempts, r.Job.Coord)
+	delete(f.deaths, r.Job.Coord)
 	if r.Claimed {
 		l.claims = append(l.claims, claim{f, r.Key, r.Job.Coord})
 	}

@@ -84,9 +84,17 @@ func (f *flow) empty() {
 	f.queue, f.again, f.pins, f.retrying = newQueue(f.task), nil, nil, 0
 }
 
-// take takes up to n jobs: attempts that are due first.
+// take takes up to n jobs: attempts that are due first. A job at which a worker
+// died goes alone.
 func (f *flow) take(n int) []worker.Job {
 	k := min(n, len(f.again))
+	for i, job := range f.again[:k] {
+		if f.deaths[job.Coord] > 0 {
+			k = max(1, i)
+			n = k
+			break
+		}
+	}
 	out := slices.Clone(f.again[:k])
 	f.again = f.again[k:]
 	for _, c := range f.queue.pop(n - k) {

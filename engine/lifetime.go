@@ -26,7 +26,7 @@ type lifetime struct {
 	since     time.Time           // when it was frozen
 	gone      bool                // it is no task's any more
 	after     uint64              // the dataflow that it replaces, and that has to be over first; 0: none
-	deaths    map[coord.Coord]int // of workers, by the job that they were at
+	deaths    map[coord.Coord]int // of workers, by the job that they could not go on at
 }
 
 // completed reports whether the dataflow is over and did all of its share: only
@@ -76,7 +76,7 @@ func (l *loop) hear(r worker.Response) {
 		}
 	case worker.Died:
 		if h != nil {
-			l.bury(h, a.Err)
+			l.bury(h, a)
 		}
 	}
 }
@@ -172,7 +172,8 @@ func (l *loop) end(f *flow) {
 
 // bury goes on without a worker that died: its dataflows pass to one that takes
 // its place, and what it was at is run again.
-func (l *loop) bury(h *hand, why error) {
+func (l *loop) bury(h *hand, died worker.Died) {
+	why := died.Err
 	l.log.Warn("a worker died", "worker", h.config.Index, "why", why)
 	l.crew.deaths++
 	for _, f := range l.resting {
@@ -180,7 +181,7 @@ func (l *loop) bury(h *hand, why error) {
 	}
 	orders := l.crew.of(h)
 	for _, o := range orders {
-		l.lost(o, why)
+		l.lost(o, why, o.cmd.Command == died.Command)
 	}
 	switch {
 	case l.halted():
@@ -199,8 +200,10 @@ func (l *loop) bury(h *hand, why error) {
 // maxWitnessed is how many workers may die at one job.
 const maxWitnessed = 3
 
-// lost puts the jobs of a command back that nobody will answer any more.
-func (l *loop) lost(o *order, why error) {
+// lost puts the jobs of a command back that nobody will answer any more. One that
+// is to blame counts the death against its jobs: those run alone from then on, and
+// where that is not the last of it, fail.
+func (l *loop) lost(o *order, why error, blame bool) {
 	f := o.flow
 	deaths := l.crew.deaths
 	done := worker.JobsDone{Command: o.cmd.Command, Dataflow: f.id}
@@ -224,6 +227,10 @@ func (l *loop) lost(o *order, why error) {
 	}
 	for i := range done.Results {
 		r := &done.Results[i]
+		if !blame {
+			l.putBack(f, r.Job)
+			continue
+		}
 		if f.deaths == nil {
 			f.deaths = map[coord.Coord]int{}
 		}

@@ -179,8 +179,12 @@ type Status struct {
 }
 
 // Died is the last that is heard of a worker that could not go on. Nothing that
-// it started runs any more.
-type Died struct{ Err error }
+// it started runs any more. Command is the one at which it could not go on; 0 if
+// that was none of those that were under way.
+type Died struct {
+	Err     error
+	Command uint64
+}
 
 func (JobsDone) answer()     {}
 func (Rested) answer()       {}

@@ -64,7 +64,7 @@ func (s *slot) loop() {
 
 // serve runs a command and answers it. It is false if the worker can't go on.
 func (s *slot) serve(t *task) (well bool) {
-	defer s.w.recover("a slot")
+	defer s.w.recover("a slot", t.cmd.Command)
 	s.task = t
 	s.w.fault(PointJob)
 	s.w.respond(s.run(t.cmd))

@@ -58,8 +58,8 @@ type Worker struct {
 
 	stopping chan struct{}
 	stopOnce sync.Once
-	fence    atomic.Pointer[error] // what it dies of, once it does
-	ended    chan struct{}         // no slot takes another command
+	fence    atomic.Pointer[Died] // what it dies of, once it does
+	ended    chan struct{}        // no slot takes another command
 	endOnce  sync.Once
 	work     chan *task
 	slots    sync.WaitGroup
@@ -148,8 +148,10 @@ func (w *Worker) Kill() {
 // Fence takes a worker out that does not answer, or can't go on: it begins
 // nothing more, whatever it was told, its jobs are killed, and once nothing of it
 // is left running it says that it Died. Fence does not wait for that.
-func (w *Worker) Fence(why error) {
-	if !w.fence.CompareAndSwap(nil, &why) {
+func (w *Worker) Fence(why error) { w.die(Died{Err: why}) }
+
+func (w *Worker) die(of Died) {
+	if !w.fence.CompareAndSwap(nil, &of) {
 		return
 	}
 	w.Kill()
@@ -157,7 +159,7 @@ func (w *Worker) Fence(why error) {
 		w.end()
 		w.speaking.Lock()
 		defer w.speaking.Unlock()
-		w.send(Died{why})
+		w.send(of)
 		w.silent = true
 	})
 }
@@ -201,7 +203,7 @@ func (w *Worker) Close(patience time.Duration) error {
 		}
 	}
 	if err != nil {
-		w.fence.CompareAndSwap(nil, &err) // when it wakes up it does nothing
+		w.fence.CompareAndSwap(nil, &Died{Err: err}) // when it wakes up it does nothing
 		w.Kill()
 	}
 	w.end()
@@ -217,7 +219,7 @@ func (w *Worker) Close(patience time.Duration) error {
 // live is the worker's loop: it takes commands in their order, hands jobs to the
 // slots, and says what it may still schedule.
 func (w *Worker) live() {
-	defer w.recover("its loop")
+	defer w.recover("its loop", 0)
 	for {
 		c, ok, last := w.inbox.take()
 		switch {
@@ -336,9 +338,9 @@ func (w *Worker) fault(point string) {
 }
 
 // recover makes of a panic the end of this worker, not of the engine.
-func (w *Worker) recover(where string) {
+func (w *Worker) recover(where string, command uint64) {
 	if p := recover(); p != nil {
-		w.Fence(fmt.Errorf("worker %d: panic in %s: %v\n%s", w.cfg.Index, where, p, debug.Stack()))
+		w.die(Died{fmt.Errorf("worker %d: panic in %s: %v\n%s", w.cfg.Index, where, p, debug.Stack()), command})
 	}
 }
 

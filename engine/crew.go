@@ -250,7 +250,8 @@ func (c *crew) kill() {
 	}
 }
 
-// closePatience is how long a worker that stalls is waited for at the end.
+// closePatience is how long a worker that stalls is waited for at the end, from
+// when it began to, if it is not taken for dead before.
 const closePatience = 5 * time.Second
 
 // close waits for all workers to end. What they still say nobody hears.
@@ -261,7 +262,7 @@ func (c *crew) close() error {
 	}
 	errs := make(chan error, len(all))
 	for _, w := range all {
-		go func() { errs <- w.Close(closePatience) }()
+		go func() { errs <- w.Close(min(closePatience, c.patience)) }()
 	}
 	var err error
 	for waiting := len(all); waiting > 0; {

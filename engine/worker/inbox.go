@@ -13,6 +13,7 @@ type inbox struct {
 	queue  []arrived
 	taken  time.Time // when the command came that was taken last, as long as the loop is at it
 	closed bool
+	gone   bool          // nobody takes anything any more
 	ready  chan struct{} // has a token when there may be something to take
 }
 
@@ -25,9 +26,18 @@ func newInbox() *inbox { return &inbox{ready: make(chan struct{}, 1)} }
 
 func (b *inbox) put(c Command) {
 	b.mu.Lock()
-	b.queue = append(b.queue, arrived{c, time.Now()})
+	if !b.gone {
+		b.queue = append(b.queue, arrived{c, time.Now()})
+	}
 	b.mu.Unlock()
 	b.wake()
+}
+
+// abandon says that nobody takes anything any more, and lets go of what is there.
+func (b *inbox) abandon() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.queue, b.taken, b.gone = nil, time.Time{}, true
 }
 
 func (b *inbox) wake() {

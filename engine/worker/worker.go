@@ -176,8 +176,8 @@ func (w *Worker) end() {
 }
 
 // Close lets the worker take the commands that it has, lets what runs end, and
-// waits for all of it. It retracts nothing: the worker just leaves. A loop that
-// takes no command for as long as patience is left behind, fenced, with its one
+// waits for all of it. It retracts nothing: the worker just leaves. A loop that is
+// at a command for as long as patience is left behind, fenced, with its one
 // goroutine; that is the error.
 func (w *Worker) Close(patience time.Duration) error {
 	w.inbox.close()
@@ -187,7 +187,7 @@ func (w *Worker) Close(patience time.Duration) error {
 		close(done)
 	}()
 	var err error
-	timer := time.NewTimer(patience)
+	timer := time.NewTimer(max(0, patience-w.Behind()))
 	defer timer.Stop()
 	for waiting := true; waiting; {
 		select {
@@ -198,7 +198,7 @@ func (w *Worker) Close(patience time.Duration) error {
 				timer.Reset(patience - behind)
 				continue
 			}
-			err = fmt.Errorf("worker %d took no command for %v, and was left behind", w.cfg.Index, patience)
+			err = fmt.Errorf("worker %d took no command for %v, and was left behind", w.cfg.Index, w.Behind().Round(time.Millisecond))
 			waiting = false
 		}
 	}
@@ -219,6 +219,7 @@ func (w *Worker) Close(patience time.Duration) error {
 // live is the worker's loop: it takes commands in their order, hands jobs to the
 // slots, and says what it may still schedule.
 func (w *Worker) live() {
+	defer w.inbox.abandon()
 	defer w.recover("its loop", 0)
 	for {
 		c, ok, last := w.inbox.take()

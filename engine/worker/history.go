@@ -28,7 +28,8 @@ type History struct {
 const minReduce = 64
 
 // Append takes a command in, which must be a lifecycle one, and returns it with
-// its index.
+// its index. A dataflow is created before anything else is said of it, and not
+// again after it was dropped.
 func (h *History) Append(c Command) Entry {
 	h.last++
 	e := Entry{h.last, c}
@@ -66,7 +67,7 @@ func (h *History) Entries() []Entry { return slices.Clone(h.entries) }
 // its start: earlier sessions, configurations that were replaced, dataflows that
 // are over. What is left comes in this order: Hello, CreateInstance, the
 // dataflows in the order of their ids, each under its last configuration, what
-// schedules them, what drops them, InitializationComplete.
+// schedules them, what drops them, InitializationComplete. They are numbered anew.
 func (h *History) Reduce() {
 	r := reduction{of: map[uint64]*kept{}}
 	var open []Entry // a session that is not complete was not applied, and may be yet
@@ -74,6 +75,10 @@ func (h *History) Reduce() {
 		open = r.session(said)
 	}
 	h.entries = append(r.entries(h.over), open...)
+	for n := range h.entries {
+		h.entries[n].Index = uint64(n + 1)
+	}
+	h.last = max(h.last, uint64(len(h.entries)))
 	h.reduced = len(h.entries)
 	h.times++
 	if len(open) == 0 {
@@ -106,7 +111,6 @@ type reduction struct {
 // kept are the commands of one dataflow that still count, in their order.
 type kept struct {
 	create, schedule, drop Entry
-	named                  bool // by the session at hand
 }
 
 // session takes in what one session said. If it never became complete, nothing
@@ -119,16 +123,19 @@ func (r *reduction) session(said []Entry) (open []Entry) {
 	if complete < 0 {
 		return said
 	}
-	for _, k := range r.of {
-		k.named = false
+	named := map[uint64]bool{}
+	for _, e := range said[:complete] {
+		if c, ok := e.Command.(CreateDataflow); ok {
+			named[c.Dataflow.ID] = true
+		}
+	}
+	for _, id := range r.order { // first, as a worker does
+		if k := r.of[id]; !named[id] && k.drop.Command == nil {
+			k.drop.Command = AllowCompaction{id, frontier.Dropped}
+		}
 	}
 	for _, e := range said[:complete] {
 		r.take(e)
-	}
-	for _, id := range r.order {
-		if k := r.of[id]; !k.named && k.drop.Command == nil {
-			k.drop = Entry{said[complete].Index, AllowCompaction{id, frontier.Dropped}}
-		}
 	}
 	r.complete = said[complete]
 	for _, e := range said[complete+1:] {
@@ -144,11 +151,10 @@ func (r *reduction) take(e Entry) {
 	case CreateInstance:
 		r.instance = e
 	case CreateDataflow:
-		r.configure(c.Dataflow, e)
-		r.of[c.Dataflow.ID].named = true
+		r.configure(c.Dataflow)
 	case UpdateConfiguration:
 		if r.of[c.Dataflow.ID] != nil {
-			r.configure(c.Dataflow, e)
+			r.configure(c.Dataflow)
 		}
 	case Schedule:
 		if k := r.of[c.ID]; k != nil && k.schedule.Command == nil {
@@ -162,14 +168,14 @@ func (r *reduction) take(e Entry) {
 }
 
 // configure notes a dataflow under its last configuration.
-func (r *reduction) configure(d *Dataflow, e Entry) {
+func (r *reduction) configure(d *Dataflow) {
 	k := r.of[d.ID]
 	if k == nil {
 		k = &kept{}
 		r.of[d.ID] = k
 		r.order = append(r.order, d.ID)
 	}
-	k.create = Entry{e.Index, CreateDataflow{d}}
+	k.create.Command = CreateDataflow{d}
 }
 
 // entries are what is left, but for what is over.

@@ -41,13 +41,14 @@ type model struct {
 type memberEvent uint8
 
 const (
-	memberNone   memberEvent = iota
-	memberJoin               // one more worker is let in at a place in the order
-	memberJoined             // the same, seen by the one that joins
-	memberAsync              // it just says that it is there: the mutation of F25
-	memberLeave              // worker 1 leaves
-	memberCrash              // worker 1 crashes and comes back
-	memberZombie             // the same, but the old life goes on: F28
+	memberNone    memberEvent = iota
+	memberJoin                // one more worker is let in at a place in the order
+	memberJoined              // the same, seen by the one that joins
+	memberAsync               // it just says that it is there: the mutation of F25
+	memberLeave               // worker 1 leaves
+	memberCrash               // worker 1 crashes and comes back
+	memberZombie              // the same, but the old life goes on: F28
+	memberReplace             // worker 1 crashes, and its next life goes on with some of what it had
 )
 
 type recordKind uint8
@@ -57,6 +58,7 @@ const (
 	recordJoin
 	recordLeave
 	recordCrash
+	recordReplace
 )
 
 // record is a command about membership that the observer has yet to reach.
@@ -64,6 +66,7 @@ type record struct {
 	kind    recordKind
 	at      uint8 // the id it stands before
 	batches uint8
+	holds   uint8 // what the next life goes on with
 }
 
 // message is a batch under way; batch is an index into what was interned.
@@ -366,8 +369,8 @@ func (x *explorer) merge(s state, i uint8) {
 // faults the model has. Those of a life that is over may also be lost.
 func (x *explorer) network(s state, i, j uint8) {
 	a := s.actors[i]
-	old := a.queue[j].inc != a.inc
-	if j > 0 && !x.reorder && !(old && x.member == memberCrash) {
+	stray := a.queue[j].inc != a.inc && (x.member == memberCrash || x.member == memberReplace)
+	if j > 0 && !x.reorder && !stray {
 		return
 	}
 	heard, ok := x.deliver(delivery{seen: s.seen, worker: a.worker, m: a.queue[j]})
@@ -385,7 +388,7 @@ func (x *explorer) network(s state, i, j uint8) {
 		t.dups++
 		x.visit(t, action{"deliver and keep", i, j})
 	}
-	if x.lose || old && x.member == memberCrash {
+	if x.lose || stray {
 		rest.lost = x.lose
 		x.visit(rest, action{"lose", i, j})
 	}
@@ -450,6 +453,21 @@ func (x *explorer) move(s state) {
 			a.inc, a.next, a.live, a.seq = 1, at, 0, 0
 			s.record = record{kind: recordCrash, at: at}
 			x.visit(s, action{"crash", 1, at})
+		})
+	case memberReplace:
+		x.eachPlace(s, func(s state, at uint8) {
+			a := &s.actors[1]
+			mayGoOn := a.live | (1<<at-1)&^(1<<a.next-1)
+			for holds := uint8(0); holds <= mayGoOn; holds++ {
+				if holds&^mayGoOn != 0 {
+					continue
+				}
+				t := s
+				b := &t.actors[1]
+				b.inc, b.next, b.live, b.seq = 1, at, holds, 0
+				t.record = record{kind: recordReplace, at: at, holds: holds}
+				x.visit(t, action{"crash, go on with some as the next life,", 1, at})
+			}
 		})
 	}
 }

@@ -37,6 +37,8 @@ func catchMutations(t *testing.T, logf func(string, ...any)) (caught, all int) {
 			model{workers: 2, ids: 1, member: memberAsync, start: startCounts(2)}, "S1"},
 		{"F28 a worker taken for dead goes on",
 			model{workers: 2, ids: 2, member: memberZombie, start: startView(2)}, "S1"},
+		{"a worker that is replaced crashes, and then joins",
+			model{workers: 2, ids: 1, member: memberReplace, start: func() observer { return viewObserver{v: NewView(2), forgets: true} }}, "S1"},
 		{"a drop is told as a completion",
 			model{workers: 2, ids: 1, labels: true, start: startFlattering(2)}, "F33"},
 	}

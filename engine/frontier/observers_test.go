@@ -20,6 +20,17 @@ type observer interface {
 type viewObserver struct {
 	v    *View
 	hear func(ChangeBatch) ChangeBatch
+
+	forgets bool // that the next life of a worker goes on with something
+}
+
+func setOf(bits uint8) (ids []uint64) {
+	for id := range uint64(8) {
+		if bits>>id&1 != 0 {
+			ids = append(ids, id)
+		}
+	}
+	return ids
 }
 
 func (o viewObserver) apply(worker int, incarnation, seq uint64, b ChangeBatch) (observer, error) {
@@ -36,6 +47,11 @@ func (o viewObserver) record(r record, worker int) (observer, error) {
 			return v.Join(worker, 0, uint64(r.at))
 		case recordLeave:
 			return v.Leave(worker, 0, uint64(r.batches))
+		case recordReplace:
+			if o.forgets { // the mutation
+				break
+			}
+			return v.Replace(worker, 1, uint64(r.at), setOf(r.holds))
 		}
 		if err := v.Crash(worker, 0, uint64(r.at)); err != nil {
 			return err
@@ -64,7 +80,7 @@ func (o viewObserver) step(change func(*View) error) (observer, error) {
 	if got := v.Released(); !slices.Equal(got, want) {
 		return nil, fmt.Errorf("released %v, stopped being beyond %v", got, want)
 	}
-	return viewObserver{v, o.hear}, nil
+	return viewObserver{v, o.hear, o.forgets}, nil
 }
 
 func (o viewObserver) beyond(id uint64) bool { return o.v.Beyond(id) }

@@ -21,16 +21,16 @@ func (e *Engine) Drop(ctx context.Context, tasks []string) error {
 // Metrics are numbers about an engine that runs. Counts rise from its start.
 type Metrics struct {
 	Reconciles
-	Frozen                 int              // dataflows that wait to be dropped
-	OldestFrozen           time.Duration    // since when the oldest of them does
-	Lag                    []uint64         // of each worker: ids that it has yet to pass
-	Ready, Running         map[string]int64 // jobs, by task
-	Executed, Reused       map[string]int64
-	Failed, Holes          map[string]int64
-	Commits                int64         // batches that became durable
-	CommitTime             time.Duration // from handing a batch over until it was, all together
-	History                int           // commands
-	Stashed, Discarded     int64         // commands for dataflows that were not there yet, or no more
+	Frozen             int              // dataflows that wait to be dropped
+	OldestFrozen       time.Duration    // since when the oldest of them does
+	Lag                []uint64         // of each worker: ids that it has yet to pass
+	Ready, Running     map[string]int64 // jobs, by task
+	Executed, Reused   map[string]int64
+	Failed, Holes      map[string]int64
+	Commits            int64         // batches that became durable
+	CommitTime         time.Duration // from handing a batch over until it was, all together
+	History            int           // commands
+	Stashed, Discarded int64         // commands for dataflows that were not there yet, or no more
 }
 
 // Metrics are the engine's numbers as they stand.
@@ -77,7 +77,7 @@ func (t Reconciles) clone() Reconciles {
 func (l *loop) metrics(now time.Time) *Metrics {
 	m := &Metrics{
 		Reconciles: l.tally.clone(),
-		Frozen: len(l.frozen), History: l.crew.history.Len(),
+		Frozen:     len(l.frozen), History: l.crew.history.Len(),
 		Ready: map[string]int64{}, Running: map[string]int64{}, Executed: map[string]int64{}, Reused: map[string]int64{},
 		Failed: map[string]int64{}, Holes: map[string]int64{},
 	}

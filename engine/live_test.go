@@ -362,3 +362,67 @@ func TestRandomEditsWhileItRuns(t *testing.T) {
 	}
 	t.Logf("%d reconciles under way (%d came after the end): %d kept, %d replaced, %d created, %d dropped; differences: 0", reconciled, late, kept, replaced, created, dropped)
 }
+
+// handing has a worker that answers with its process id, a job at a time; the second
+// waits for the file go.
+const handing = `pipeline: handing
+tasks:
+  docs: {out: Doc<doc>, source: {count: 3}}
+  gate: {in: {n: Doc}, for: doc, out: Gate, run: 'test "$n" = 0 || while ! test -e go; do sleep 0.01; done; echo "$n"'}
+  serve:
+    in: Gate
+    for: doc
+    out: Served
+    pool: 1
+    retry: %d
+    worker: [sh, -c, 'i=0; while read -r line; do i=$((i+1)); echo "{\"id\":$i,\"value\":$$}"; done']
+`
+
+// The process of a worker that is kept goes on, with all that it has loaded.
+func TestReconcileKeepsProcesses(t *testing.T) {
+	for _, workers := range []int{1, 2} {
+		p := newProject(t, fmt.Sprintf(handing, 0))
+		load := func(retry int) *spec.Pipeline {
+			p.edit(fmt.Sprintf(handing, retry))
+			pl, err := engine.LoadFile(p.file, engine.LoadOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return pl
+		}
+		e, err := engine.New(load(0), engine.Options{Dir: p.dir, Jobs: 4, Workers: workers})
+		if err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan *engine.Summary, 1)
+		go func() {
+			s, err := e.Run(context.Background())
+			if err != nil {
+				t.Error(err)
+			}
+			done <- s
+		}()
+		l := &live{t: t, e: e}
+		l.awaitDone("serve", 1)
+		for n := range 3 {
+			rec, err := e.Reconcile(t.Context(), load(n+1), engine.Options{})
+			if err != nil || rec.Kept != 3 {
+				t.Fatalf("%+v %v", rec, err)
+			}
+		}
+		p.write("go", "")
+		if s := <-done; s == nil || s.State != engine.StateComplete {
+			t.Errorf("%+v", s)
+		}
+		if err := e.Close(); err != nil {
+			t.Fatal(err)
+		}
+		pids := map[string]bool{}
+		for _, line := range strings.Split(strings.TrimSpace(p.values("Served")), "\n") {
+			pids[line[strings.Index(line, " "):]] = true
+		}
+		if len(pids) > workers {
+			t.Errorf("%d workers: %d processes: %v", workers, len(pids), pids)
+		}
+	}
+}

@@ -33,8 +33,6 @@ type crew struct {
 	reduced   int // how often the history was reduced when it was last made durable
 	dead      []*worker.Worker
 	deaths    int // of workers, since a command was last answered
-	discarded uint64
-	stashed   uint64
 	patience  time.Duration
 }
 

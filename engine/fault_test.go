@@ -48,7 +48,6 @@ type tally struct {
 	lengths reference.Lengths
 	mu      sync.Mutex
 	calls   map[string]int
-	at      int            // bodies that run
 	most    map[string]int // at once, by task, and "" for all
 	now     map[string]int
 	before  func(t *spec.TaskSpec, j *body.Job)

@@ -23,7 +23,6 @@ type bodies struct {
 	begun   map[string]int // attempts, by job
 	auto    bool           // jobs end by themselves
 	closes  map[*process]int
-	made    int
 	hold    chan struct{} // nil, or what Close of processes waits for
 	held    chan struct{} // what hold was, of those that wait still
 	waiting int           // Closes that wait for it

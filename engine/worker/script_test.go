@@ -65,13 +65,17 @@ type faults struct {
 	mu      sync.Mutex
 	block   string
 	panics  string
-	blocked chan struct{} // gets a token when somebody is blocked
+	count   func(point string) bool // whether to panic now; nil: no
+	blocked chan struct{}           // gets a token when somebody is blocked
 	free    chan struct{}
 }
 
 func (f *faults) at(point string) {
 	f.mu.Lock()
 	block, panics := f.block == point, f.panics == point
+	if f.count != nil && f.count(point) {
+		panics = true
+	}
 	if block {
 		f.block = ""
 	}

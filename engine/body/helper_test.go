@@ -79,7 +79,7 @@ func (b *bench) job(args ...Arg) *Job {
 	b.jobs++
 	return &Job{
 		Coord: coord.Of(make([]uint32, len(b.task.Context))...), Attempt: 1,
-		Token: fmt.Sprintf("%s-%d", filepath.Base(b.dir), b.jobs), RunID: "run", Args: args,
+		Token: fmt.Sprintf("%s-%d", tokenOf(b.dir), b.jobs), RunID: "run", Args: args,
 		Dir: filepath.Join(b.dir, "jobs", fmt.Sprint(b.jobs)), Log: filepath.Join(b.dir, "logs", fmt.Sprint(b.jobs)),
 	}
 }

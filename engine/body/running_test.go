@@ -36,7 +36,7 @@ func TestEndStraysAfterAKilledEngine(t *testing.T) {
 		_ = bystander.Wait()
 	}()
 
-	token := filepath.Base(dir)
+	token := tokenOf(dir)
 	ended, err := EndStrays(t.Context(), filepath.Join(dir, "running"), token+"-")
 	if err != nil {
 		t.Fatal(err)
@@ -84,7 +84,7 @@ func beKilled(t *testing.T, dir string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = run.Run(t.Context(), slot, &Job{Token: filepath.Base(dir) + "-1", Dir: filepath.Join(dir, "job")})
+	_, err = run.Run(t.Context(), slot, &Job{Token: tokenOf(dir) + "-1", Dir: filepath.Join(dir, "job")})
 	t.Fatalf("it ended: %v", err)
 }
 
@@ -96,3 +96,6 @@ func TestEndStraysNeedsAPrefix(t *testing.T) {
 		t.Errorf("%v, %v", ended, err)
 	}
 }
+
+// tokenOf is a token that no other test has, of this run of the tests or another.
+func tokenOf(dir string) string { return filepath.Base(filepath.Dir(dir)) }

@@ -44,6 +44,7 @@ type hand struct {
 	index   uint64        // of the history: what it has taken
 	said    worker.Status // by this incarnation
 	stalled bool
+	dead    bool // and nobody is in its place, since nothing more was to start
 }
 
 // order is a RunJobs that was not answered to its end.
@@ -116,7 +117,7 @@ func (c *crew) greet(flows []*worker.Dataflow) {
 // free is how many commands the workers that answer could take now.
 func (c *crew) free() (n int) {
 	for _, h := range c.hands {
-		if !h.stalled {
+		if !h.stalled && !h.dead {
 			n += h.config.Slots - h.busy
 		}
 	}
@@ -127,7 +128,7 @@ func (c *crew) free() (n int) {
 func (c *crew) choose() *hand {
 	var best *hand
 	for _, h := range c.hands {
-		if !h.stalled && h.busy < h.config.Slots && (best == nil || h.config.Slots-h.busy > best.config.Slots-best.busy) {
+		if !h.stalled && !h.dead && h.busy < h.config.Slots && (best == nil || h.config.Slots-h.busy > best.config.Slots-best.busy) {
 			best = h
 		}
 	}
@@ -207,6 +208,20 @@ func (c *crew) replace(h *hand) error {
 	}
 	c.dead = append(c.dead, h.Worker)
 	c.hands[cfg.Index] = &hand{Worker: w, config: cfg}
+	return nil
+}
+
+// revive puts workers in the places of those that died when nothing more was to
+// start.
+func (c *crew) revive() error {
+	for _, h := range c.hands {
+		if !h.dead {
+			continue
+		}
+		if err := c.replace(h); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 

@@ -185,7 +185,7 @@ func (l *loop) bury(h *hand, died worker.Died) {
 	}
 	switch {
 	case l.halted():
-		return // nothing more is to start
+		h.dead = true // nothing more is to start
 	case l.crew.deaths > maxDeaths:
 		l.fault(fmt.Errorf("%d workers died, one after another: %w", l.crew.deaths, why))
 	default:

@@ -97,6 +97,9 @@ func (l *loop) reconcile(e, next *Engine, content []value.Digest) (*Reconciled, 
 	if l.stopping || l.sick != nil {
 		return nil, ErrNotRunning
 	}
+	if err := l.crew.revive(); err != nil {
+		return nil, &MachineError{Doing: "start a worker in the place of one that died", Err: err}
+	}
 	l.commit(true) // what has ended must be there for readers
 	var t turn
 	err := e.stores.data.View(func(r *storage.Reader) (err error) {

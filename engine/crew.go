@@ -39,12 +39,13 @@ type crew struct {
 // hand is one worker.
 type hand struct {
 	*worker.Worker
-	config  worker.Config
-	busy    int           // commands under way
-	index   uint64        // of the history: what it has taken
-	said    worker.Status // by this incarnation
-	stalled bool
-	dead    bool // and nobody is in its place, since nothing more was to start
+	config             worker.Config
+	busy               int                                 // commands under way
+	index              uint64                              // of the history: what it has taken
+	discarded, stashed uint64                              // RunJobs, by all incarnations up to …
+	before             struct{ discarded, stashed uint64 } // … this one
+	stalled            bool
+	dead               bool // and nobody is in its place, since nothing more was to start
 }
 
 // order is a RunJobs that was not answered to its end.
@@ -174,6 +175,7 @@ func (c *crew) from(r worker.Response) *hand {
 // learn takes in what a worker may schedule from now on.
 func (c *crew) learn(h *hand, f worker.Frontiers) error {
 	h.index = max(h.index, f.Index)
+	h.discarded, h.stashed = h.before.discarded+f.Discarded, h.before.stashed+f.Stashed
 	return c.view.ApplyFrom(h.config.Index, h.config.Incarnation, f.Seq, f.Batch)
 }
 
@@ -207,7 +209,9 @@ func (c *crew) replace(h *hand) error {
 		w.Send(e.Command)
 	}
 	c.dead = append(c.dead, h.Worker)
-	c.hands[cfg.Index] = &hand{Worker: w, config: cfg}
+	next := &hand{Worker: w, config: cfg, discarded: h.discarded, stashed: h.stashed}
+	next.before.discarded, next.before.stashed = h.discarded, h.stashed
+	c.hands[cfg.Index] = next
 	return nil
 }
 

@@ -68,9 +68,6 @@ func (l *loop) hear(r worker.Response) {
 			l.learn(h, a)
 		}
 	case worker.Status:
-		if h != nil {
-			h.said = a
-		}
 		if a.Refused != nil {
 			l.fault(fmt.Errorf("this is a bug: worker %d refused a command: %w", r.Worker, a.Refused))
 		}
@@ -214,6 +211,9 @@ func (l *loop) lost(o *order, why error, blame bool) {
 	}
 	l.vacate(o, &done)
 	l.crew.deaths = deaths // this was no answer
+	if o.shared != noPool && l.room.pools[o.shared].starts != nil {
+		l.room.pools[o.shared].starts.take(len(done.Results)) // nobody knows that they had not begun
+	}
 	if f.frozen {
 		return
 	}

@@ -94,8 +94,8 @@ func (l *loop) metrics(now time.Time) *Metrics {
 		m.Failed[name], m.Holes[name] = c.Failed, c.Holes
 	}
 	for _, h := range l.crew.hands {
-		m.Stashed += int64(h.said.Stashed)
-		m.Discarded += int64(h.said.Discarded)
+		m.Stashed += int64(h.stashed)
+		m.Discarded += int64(h.discarded)
 	}
 	l.commits.mu.Lock()
 	m.Commits, m.CommitTime = int64(l.commits.durable), l.commits.took

@@ -158,6 +158,9 @@ type Frontiers struct {
 	Batch  frontier.ChangeBatch
 	Index  uint64
 	Reason error // why dataflows that the batch ends have failed, if any has
+	// How many RunJobs have come so far for dataflows that were over, and for some
+	// that were yet to be scheduled.
+	Discarded, Stashed uint64
 }
 
 // PeekResponse answers a Peek.
@@ -171,9 +174,7 @@ type PeekResponse struct {
 
 // Status is for people: nothing may depend on it.
 type Status struct {
-	Session   string
-	Discarded uint64 // commands for dataflows that were over
-	Stashed   uint64 // commands for dataflows that were yet to come, all in all
+	Session string
 	// Refused is what is wrong with a command. It was not carried out.
 	Refused error
 }

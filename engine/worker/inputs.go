@@ -111,7 +111,7 @@ func (w assembler) assemble(r *storage.Reader, d *Dataflow, c coord.Coord) (out 
 				err = w.lookAt(a)
 			}
 		} else {
-			key := sliceKey{d.ID, n, c.Project(in.pins)}
+			key := sliceKey{d.ID, in.ref.Arg, c.Project(in.pins)}
 			a, err = w.slices.get(key, func() (assembled, error) {
 				a, err := in.sliced(r, c)
 				if err == nil {

@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
 	"maps"
+	"reflect"
 	"slices"
 
 	"operon/engine/body"
@@ -19,7 +19,8 @@ type installed struct {
 	scheduled bool
 	frozen    bool // the loop alone sets it, under mu
 	ending    bool // no command is under way any more; it is retracted once its processes have ended
-	closing   int  // configurations whose processes are being ended
+	closing   int  // bodies whose processes are being ended
+	rests     int  // Rests to be answered once they have
 	outcome   frontier.Outcome
 	ctx       context.Context // of its jobs
 	cancel    context.CancelFunc
@@ -29,18 +30,24 @@ type installed struct {
 
 // configured is one configuration of it: jobs end under the one they began with.
 type configured struct {
-	df       *Dataflow
+	df *Dataflow
+	*served
+}
+
+// served is a body with the processes that it keeps, which may serve one
+// configuration after another.
+type served struct {
 	runner   body.Runner // this worker's own
 	of       *installed
-	active   int  // under mu
-	replaced bool // by another configuration; under mu
+	active   int  // commands under way, of all configurations; under mu
+	replaced bool // by another body; under mu
 }
 
 // What the loop hears of its own, in the order of everything else.
 type (
-	drained struct{ of *installed }    // frozen, and no command is under way
-	closed  struct{ of *installed }    // the processes of one configuration have ended
-	unused  struct{ conf *configured } // replaced, and no command is under way
+	drained struct{ of *installed } // frozen, and no command is under way
+	closed  struct{ of *installed } // the processes of one body have ended
+	unused  struct{ body *served }  // replaced, and no command is under way
 )
 
 func (drained) command() {}
@@ -120,12 +127,12 @@ func (w *Worker) build(in *installed, d *Dataflow) error {
 	if w.runners == nil {
 		return errors.New("the worker has ended")
 	}
-	c := &configured{df: d, runner: d.Runner, of: in}
-	if s, ok := d.Runner.(body.Sharer); ok {
-		c.runner = s.Share()
+	s := &served{runner: d.Runner, of: in}
+	if shared, ok := d.Runner.(body.Sharer); ok {
+		s.runner = shared.Share()
 	}
-	in.now = c
-	w.runners[c] = struct{}{}
+	in.now = &configured{d, s}
+	w.runners[s] = struct{}{}
 	return nil
 }
 
@@ -144,7 +151,8 @@ func (w *Worker) reconfigure(d *Dataflow) {
 	}
 	old := in.now
 	if sameBody(old.df.Runner, d.Runner) {
-		w.handDown(old, d)
+		d.compile()
+		in.now = &configured{d, old.served} // its processes go on
 		return
 	}
 	if err := w.build(in, d); err != nil {
@@ -156,21 +164,8 @@ func (w *Worker) reconfigure(d *Dataflow) {
 	idle := old.active == 0
 	w.mu.Unlock()
 	if idle {
-		w.endProcesses(old)
+		w.endProcesses(old.served)
 	}
-}
-
-// handDown gives a new configuration the processes of the old one, which go on.
-func (w *Worker) handDown(old *configured, d *Dataflow) {
-	d.compile()
-	c := &configured{df: d, runner: old.runner, of: old.of}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if _, kept := w.runners[old]; kept {
-		delete(w.runners, old)
-		w.runners[c] = struct{}{}
-	}
-	c.of.now = c
 }
 
 // sameBody reports whether two configurations are run by the very same body.
@@ -251,10 +246,22 @@ func (w *Worker) closeDown(in *installed) {
 		return
 	}
 	in.ending = true
-	if in.now != nil {
-		w.endProcesses(in.now)
+	for _, s := range w.bodiesOf(in) {
+		w.endProcesses(s)
 	}
 	w.retractClosed(in)
+}
+
+// bodiesOf are a dataflow's bodies that may keep processes.
+func (w *Worker) bodiesOf(in *installed) (out []*served) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for s := range w.runners {
+		if s.of == in {
+			out = append(out, s)
+		}
+	}
+	return out
 }
 
 // retractClosed retracts a dataflow that ends, unless processes of it are left.
@@ -266,15 +273,21 @@ func (w *Worker) retractClosed(in *installed) {
 
 // retract says that the dataflow will never run here again.
 func (w *Worker) retract(in *installed) {
+	if w.installed[in.id] != in {
+		return // it has said so
+	}
 	w.fault(PointRetract)
+	for ; in.rests > 0; in.rests-- {
+		w.respond(Rested{in.id})
+	}
 	in.cancel()
 	delete(w.installed, in.id)
 	w.unsaid.Merge(frontier.Retract(in.id, in.outcome))
 }
 
-// endProcesses ends those of a configuration that runs nothing any more. If the
+// endProcesses ends those of a body that runs nothing any more. If the
 // worker is coming to its end, they end with it.
-func (w *Worker) endProcesses(c *configured) {
+func (w *Worker) endProcesses(c *served) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if _, kept := w.runners[c]; !kept {
@@ -292,16 +305,31 @@ func (w *Worker) endProcesses(c *configured) {
 
 // rest ends the processes that a dataflow keeps here.
 func (w *Worker) rest(id uint64) {
-	if in := w.installed[id]; in != nil && !in.frozen {
-		if b, ok := in.now.runner.(body.BatchRunner); ok {
-			w.closing.Go(func() {
-				b.Close(w.ctx)
-				w.respond(Rested{id})
-			})
-			return
-		}
+	in := w.installed[id]
+	if in != nil && in.frozen {
+		in.rests++ // they are on their way out
+		return
 	}
-	w.respond(Rested{id}) // it has none, or they are on their way out
+	if in != nil && w.closeBeside(in.now.served, func() { w.respond(Rested{id}) }) {
+		return
+	}
+	w.respond(Rested{id}) // it has none
+}
+
+// closeBeside ends the processes of a body while the loop goes on, and then does
+// something; it is false if there are none, or they end with the worker.
+func (w *Worker) closeBeside(s *served, then func()) bool {
+	b, stays := s.runner.(body.BatchRunner)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !stays || w.runners == nil {
+		return false
+	}
+	w.closing.Go(func() {
+		b.Close(w.ctx)
+		then()
+	})
+	return true
 }
 
 // closeRunners ends the processes of all dataflows, and waits for all that are

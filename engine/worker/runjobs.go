@@ -66,7 +66,7 @@ func (w *Worker) done(t *task) {
 	drainedNow := in.frozen && in.active == 0
 	w.mu.Unlock()
 	if unusedNow {
-		w.inbox.put(unused{t.conf})
+		w.inbox.put(unused{t.conf.served})
 	}
 	if drainedNow {
 		w.inbox.put(drained{in})
@@ -127,6 +127,9 @@ func (w *Worker) forget(id uint64) []RunJobs {
 
 // peek reads a job's values, beside the loop: they may be many.
 func (w *Worker) peek(c Peek) {
+	if w.fence.Load() != nil {
+		return // nobody hears of it any more
+	}
 	ctx, cancel := context.WithCancel(w.ctx)
 	w.peeks[c.ID] = cancel
 	session := w.session.name

@@ -10,7 +10,7 @@ import (
 // sliceKey names one slice: jobs that agree on the free coordinate share it.
 type sliceKey struct {
 	dataflow uint64
-	input    int
+	input    string // the argument: its place may change with an edit
 	pins     coord.Coord
 }
 

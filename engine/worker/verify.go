@@ -64,7 +64,7 @@ func (v *Verifier) input(r *storage.Reader, d *Dataflow, n int, c coord.Coord) (
 	if len(in.slice) == 0 && len(in.pins) == len(d.Task.Context) {
 		return v.single(r, in, c.Project(in.from))
 	}
-	key := sliceKey{d.ID, n, c.Project(in.pins)}
+	key := sliceKey{d.ID, in.ref.Arg, c.Project(in.pins)}
 	if digest, ok := v.digests[key]; ok {
 		return digest, nil
 	}

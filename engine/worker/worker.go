@@ -73,8 +73,8 @@ type Worker struct {
 	speaking sync.RWMutex // held for writing by who says the last word
 	silent   bool         // Died was said, or nobody listens any more
 
-	mu      sync.Mutex               // of what slots and the loop both count
-	runners map[*configured]struct{} // nil: no process is to be kept any more
+	mu      sync.Mutex           // of what slots and the loop both count
+	runners map[*served]struct{} // nil: no process is to be kept any more
 
 	// What follows is the loop's own.
 	session   session
@@ -101,7 +101,7 @@ func New(ctx context.Context, cfg Config, responses chan<- Response) (*Worker, e
 	w := &Worker{
 		cfg: cfg, inbox: newInbox(), responses: responses, Caches: cfg.Caches,
 		stopping: make(chan struct{}), ended: make(chan struct{}), over: make(chan struct{}), gone: make(chan struct{}),
-		work: make(chan *task), runners: map[*configured]struct{}{},
+		work: make(chan *task), runners: map[*served]struct{}{},
 		installed: map[uint64]*installed{}, condemned: map[uint64]struct{}{}, holds: map[uint64]struct{}{},
 		next: cfg.Next, stash: map[uint64][]RunJobs{}, peeks: map[string]context.CancelFunc{},
 	}
@@ -275,7 +275,7 @@ func (w *Worker) handle(c Command) {
 		c.of.closing--
 		w.retractClosed(c.of)
 	case unused:
-		w.endProcesses(c.conf)
+		w.endProcesses(c.body)
 	case peeked:
 		w.answerPeek(c.answer)
 	default:
@@ -302,7 +302,7 @@ func (w *Worker) say() {
 	if w.unsaid.IsEmpty() && w.index == w.saidIndex {
 		return
 	}
-	f := Frontiers{Seq: w.seq, Batch: w.unsaid, Index: w.index, Reason: w.reason}
+	f := Frontiers{Seq: w.seq, Batch: w.unsaid, Index: w.index, Reason: w.reason, Discarded: w.discarded, Stashed: w.stashed}
 	w.seq++
 	w.unsaid, w.reason, w.saidIndex = frontier.ChangeBatch{}, nil, w.index
 	w.respond(f)
@@ -329,7 +329,7 @@ func (w *Worker) send(a Answer) {
 func (w *Worker) refuse(format string, args ...any) { w.status(fmt.Errorf(format, args...)) }
 
 func (w *Worker) status(refused error) {
-	w.respond(Status{Session: w.session.name, Discarded: w.discarded, Stashed: w.stashed, Refused: refused})
+	w.respond(Status{Session: w.session.name, Refused: refused})
 }
 
 func (w *Worker) fault(point string) {

@@ -25,7 +25,6 @@ type lifetime struct {
 	outcome   frontier.Outcome
 	since     time.Time           // when it was frozen
 	gone      bool                // it is no task's any more
-	after     uint64              // the dataflow that it replaces, and that has to be over first; 0: none
 	deaths    map[coord.Coord]int // of workers, by the job that they could not go on at
 }
 
@@ -105,10 +104,10 @@ func (l *loop) letGo() {
 	}
 }
 
-// schedule lets a dataflow's jobs run, once what it replaces is over: no two
-// writers, ever.
+// schedule lets a dataflow's jobs run, once all that its task had before is over,
+// and the logs of that are gone: no two writers, ever.
 func (l *loop) schedule(f *flow) {
-	if !f.installed || f.scheduled || f.frozen || !f.wanted || f.after != 0 {
+	if !f.installed || f.scheduled || f.frozen || !f.wanted || l.leaving[f.task.Name] > 0 {
 		return
 	}
 	f.scheduled = true
@@ -297,20 +296,24 @@ func (l *loop) drop(names []string) error {
 
 // retire lets go of a dataflow that is no task's any more: its tickets, and, once
 // it is certain that it is retired, its logs. Its records and values stay as memo.
-// Then what replaces it may run.
 func (l *loop) retire(f *flow) {
-	id, task := f.id, f.task.Name
+	id := f.id
 	l.later = append(l.later, func(m *meta.Batch) { m.DropDataflow(id) })
 	l.commit(true)
-	l.whenDurable(func() {
-		l.pruneLogs(task)
-		for _, g := range l.flows {
-			if g.after == id {
-				g.after = 0
-				l.schedule(g)
-			}
-		}
-	})
+	l.whenDurable(func() { l.left(f.task.Name) })
+}
+
+// left takes in that a dataflow that was a task's is over, and that this is
+// durable. With the last one the logs go, and what the task has now may run.
+func (l *loop) left(task string) {
+	if l.leaving[task]--; l.leaving[task] > 0 {
+		return
+	}
+	delete(l.leaving, task)
+	l.pruneLogs(task)
+	if t := l.p.Task(task); t != nil {
+		l.schedule(l.flows[t.Index])
+	}
 }
 
 // cut reports whether the dataflow was ended before it was done.

@@ -258,9 +258,10 @@ func (l *loop) become(t *turn, next *Engine) *Reconciled {
 			kept[t.plan.ids[n]] = l.current(d.Old)
 		}
 	}
+	var gone []string // of these tasks a dataflow is over with the commit
 	for _, f := range was {
-		if kept[f.id] == nil {
-			l.dismiss(f, m)
+		if kept[f.id] == nil && l.dismiss(f, m) {
+			gone = append(gone, f.task.Name)
 		}
 	}
 	l.p, l.pl, l.table, l.labels, l.only = next.p, t.plan, t.restored.table, t.labels, t.only
@@ -293,12 +294,16 @@ func (l *loop) become(t *turn, next *Engine) *Reconciled {
 	footprints(t.plan.foot, l.data, m)
 	l.adopt(t, m)
 	l.commitWith(m, true)
+	for _, task := range gone {
+		l.whenDurable(func() { l.left(task) })
+	}
 	return rec
 }
 
-// dismiss ends a dataflow that no task has any more. What has ended of it stays
-// as memo.
-func (l *loop) dismiss(f *flow, m *meta.Batch) {
+// dismiss ends a dataflow that no task has any more, and reports whether it is
+// over already. What has ended of it stays as memo.
+func (l *loop) dismiss(f *flow, m *meta.Batch) (over bool) {
+	l.leaving[f.task.Name]++
 	l.data.SetState(f.id, storage.Retired)
 	m.PutDataflow(f.noted(DataflowFrozen))
 	switch {
@@ -306,10 +311,12 @@ func (l *loop) dismiss(f *flow, m *meta.Batch) {
 		f.gone = true
 	case f.over || !f.installed:
 		m.DropDataflow(f.id) // no worker has it
+		return true
 	default:
 		f.gone = true
 		l.freeze(f, frontier.Dropped)
 	}
+	return false
 }
 
 // busyJobs are the jobs that the loop knows one by one: those under way, those
@@ -428,9 +435,6 @@ func (l *loop) install(t *turn, m *meta.Batch) *Reconciled {
 			f.installed = true
 			if d.Action == actionReplace {
 				rec.Replaced++
-				if l.frozen[d.Old] != nil {
-					f.after = d.Old
-				}
 			} else {
 				rec.Created++
 			}

@@ -49,6 +49,7 @@ type loop struct {
 
 	frozen  map[uint64]*flow    // dropped, and some worker may still schedule them
 	resting map[uint64]*flow    // whose idle processes are being ended
+	leaving map[string]int      // of a task: dataflows that are its no more, and not over for good
 	later   []func(*meta.Batch) // what the next commit does to the metadata
 
 	holed    []ticket.Range // jobs that are to become holes

@@ -11,6 +11,7 @@ import (
 	"operon/engine"
 	"operon/engine/body"
 	"operon/engine/enginetest"
+	"operon/spec"
 )
 
 // live is an engine under way, with its rendezvous.
@@ -26,6 +27,15 @@ type live struct {
 
 // start runs the project's pipeline with bodies that the test ends.
 func (p *project) start(o engine.Options) *live {
+	p.t.Helper()
+	return p.startWith(o, func(b bodies) bodies { return b })
+}
+
+// bodies makes the bodies of tasks.
+type bodies func(*spec.TaskSpec) (body.Runner, error)
+
+// startWith is start with something around the bodies.
+func (p *project) startWith(o engine.Options, around func(bodies) bodies) *live {
 	t := p.t.(*testing.T)
 	t.Helper()
 	pl, err := engine.LoadFile(p.file, engine.LoadOptions{})
@@ -33,7 +43,7 @@ func (p *project) start(o engine.Options) *live {
 		t.Fatal(err)
 	}
 	l := &live{t: t, r: enginetest.New(t), done: make(chan struct{})}
-	o.Dir, o.Bodies = p.dir, l.r.Body
+	o.Dir, o.Bodies = p.dir, around(l.r.Body)
 	if l.e, err = engine.New(pl, o); err != nil {
 		t.Fatal(err)
 	}

@@ -53,6 +53,20 @@ func (e *Engine) ask(ctx context.Context, act func(*loop) any) (any, error) {
 	}
 }
 
+// begun waits until the loop runs: before that the stores may be made anew.
+func (e *Engine) begun(ctx context.Context) error {
+	_, err := e.ask(ctx, func(*loop) any { return nil })
+	return err
+}
+
+// unwritten is why what was answered did not become durable, nil if it did.
+func (e *Engine) unwritten() error {
+	if err := errors.Join(e.stores.data.Failed(), e.stores.meta.Failed()); err != nil {
+		return &MachineError{Doing: "write the state", Err: err}
+	}
+	return nil
+}
+
 // request runs what was asked for, and keeps the answer until it may be said.
 func (l *loop) request(r request) {
 	v := r.act(l)

@@ -42,8 +42,8 @@ type hand struct {
 	config             worker.Config
 	busy               int                                 // commands under way
 	index              uint64                              // of the history: what it has taken
-	discarded, stashed uint64                              // RunJobs, by all incarnations up to …
-	before             struct{ discarded, stashed uint64 } // … this one
+	discarded, stashed uint64                              // RunJobs so far, of all incarnations
+	earlier            struct{ discarded, stashed uint64 } // of those before this one
 	stalled            bool
 	dead               bool // and nobody is in its place, since nothing more was to start
 }
@@ -175,7 +175,7 @@ func (c *crew) from(r worker.Response) *hand {
 // learn takes in what a worker may schedule from now on.
 func (c *crew) learn(h *hand, f worker.Frontiers) error {
 	h.index = max(h.index, f.Index)
-	h.discarded, h.stashed = h.before.discarded+f.Discarded, h.before.stashed+f.Stashed
+	h.discarded, h.stashed = h.earlier.discarded+f.Discarded, h.earlier.stashed+f.Stashed
 	return c.view.ApplyFrom(h.config.Index, h.config.Incarnation, f.Seq, f.Batch)
 }
 
@@ -210,7 +210,7 @@ func (c *crew) replace(h *hand) error {
 	}
 	c.dead = append(c.dead, h.Worker)
 	next := &hand{Worker: w, config: cfg, discarded: h.discarded, stashed: h.stashed}
-	next.before.discarded, next.before.stashed = h.discarded, h.stashed
+	next.earlier.discarded, next.earlier.stashed = h.discarded, h.stashed
 	c.hands[cfg.Index] = next
 	return nil
 }

@@ -78,8 +78,10 @@ func (l *loop) finished(f *flow, r *worker.Result) {
 	l.puts++
 	if r.Reused {
 		f.reused++
+		l.total(f.task.Name).reused++
 	} else {
 		f.executed++
+		l.total(f.task.Name).executed++
 	}
 	delete(f.attempts, r.Job.Coord)
 	delete(f.deaths, r.Job.Coord)
@@ -177,6 +179,7 @@ func (l *loop) gaveUp(f *flow, r *worker.Result) {
 			return
 		}
 		l.data.PutFailure(f.id, failureRecord(r))
+		l.total(f.task.Name).failed++
 		l.puts++
 	}
 	delete(f.attempts, r.Job.Coord)
@@ -190,6 +193,9 @@ func (l *loop) gaveUp(f *flow, r *worker.Result) {
 
 // putBack makes a job ready again that never ran, or was cut short by us.
 func (l *loop) putBack(f *flow, job worker.Job) {
+	if len(gpusOf(job.Env)) != f.needs.gpus {
+		job.Env = nil // the task takes another number of them now
+	}
 	l.activate(f)
 	if f.needs.gpus > 0 && job.Attempt > 1 && len(job.Env) > 0 {
 		l.pin(f, job)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -46,10 +47,14 @@ type Reconciled struct {
 // Redo, Only and Sample). Dataflows that are kept go on meanwhile, their jobs not
 // interrupted; those that are replaced, or that nobody wants any more, are frozen
 // and dropped, and what replaces one starts once no worker can run it. Jobs that
-// failed are tried again. It returns once the decision is durable; on an error
-// nothing has changed. A run that is about to end is ErrNotRunning, a pipeline of
+// failed are tried again. It returns once the decision is durable. On an error
+// nothing has changed, unless the state can't be written or ctx has ended: then that
+// is not known. A run that is about to end is ErrNotRunning, a pipeline of
 // another name a *ForeignError.
 func (e *Engine) Reconcile(ctx context.Context, p *spec.Pipeline, o Options) (*Reconciled, error) {
+	if err := e.begun(ctx); err != nil {
+		return nil, err
+	}
 	next, err := e.successor(p, o)
 	if err != nil {
 		return nil, err
@@ -69,27 +74,32 @@ func (e *Engine) Reconcile(ctx context.Context, p *spec.Pipeline, o Options) (*R
 	if err != nil {
 		return nil, err
 	}
-	return v.(outcome).rec, v.(outcome).err
+	if out := v.(outcome); out.err != nil {
+		return nil, out.err
+	}
+	return v.(outcome).rec, e.unwritten()
 }
 
 // successor is the engine as it would have been made for another version of its
 // pipeline.
 func (e *Engine) successor(p *spec.Pipeline, o Options) (*Engine, error) {
 	e.mu.Lock()
-	was, name := e.o, e.p.Name
+	was, name, file := e.o, e.p.Name, filepath.Base(e.p.File)
 	e.mu.Unlock()
-	if p.Name != name {
-		return nil, &ForeignError{Dir: e.dir, Pipeline: name, File: p.File}
+	dir := was.Dir
+	if o.Dir != "" {
+		var err error
+		if dir, err = filepath.Abs(o.Dir); err != nil {
+			return nil, &MachineError{Doing: "find the pipeline's folder", Err: err}
+		}
+	}
+	if p.Name != name || dir != was.Dir || filepath.Base(p.File) != file {
+		return nil, &ForeignError{Dir: e.dir, Pipeline: name, File: file}
 	}
 	was.Until, was.Redo, was.Only, was.Sample = o.Until, o.Redo, o.Only, o.Sample
 	was.KeepGoing, was.MaxFailures = o.KeepGoing, o.MaxFailures
 	was.State = e.dir
-	next, err := prepare(p, was)
-	if err != nil {
-		return nil, err
-	}
-	next.stores = e.stores
-	return next, nil
+	return prepare(p, was)
 }
 
 // reconcile carries out what Reconcile says. Up to become, it changes nothing.
@@ -101,6 +111,7 @@ func (l *loop) reconcile(e, next *Engine, content []value.Digest) (*Reconciled, 
 		return nil, &MachineError{Doing: "start a worker in the place of one that died", Err: err}
 	}
 	l.commit(true) // what has ended must be there for readers
+	next.stores = e.stores
 	var t turn
 	err := e.stores.data.View(func(r *storage.Reader) (err error) {
 		if err = l.decide(&t, next, content, r); err != nil {
@@ -197,7 +208,9 @@ func (l *loop) prepare(t *turn, next *Engine) (err error) {
 			return err
 		}
 		if old := l.current(df.ID); old != nil {
-			df.Memo = old.df.Memo
+			if old.df.Memo != nil {
+				df.Memo, df.Uncached = old.df.Memo, !task.Cache // claims under way are settled in it
+			}
 			if sameRunner(l.p, next.p, old.task, task) {
 				df.Runner = old.df.Runner // its processes go on
 			}
@@ -236,7 +249,8 @@ func sameRunner(p, q *spec.Pipeline, a, b *spec.TaskSpec) bool {
 		}
 		return out
 	}
-	return a.Timeout == b.Timeout && a.Grace == b.Grace && a.Mem == b.Mem && a.KeyFilter == b.KeyFilter &&
+	sameArgs := slices.EqualFunc(a.In, b.In, func(x, y *spec.Input) bool { return x.Arg == y.Arg }) // a body knows them by their place
+	return sameArgs && a.Timeout == b.Timeout && a.Grace == b.Grace && a.Mem == b.Mem && a.KeyFilter == b.KeyFilter &&
 		a.Body.Concurrency == b.Body.Concurrency && maps.Equal(secrets(p), secrets(q))
 }
 
@@ -266,14 +280,16 @@ func (l *loop) become(t *turn, next *Engine) *Reconciled {
 	}
 	l.p, l.pl, l.table, l.labels, l.only = next.p, t.plan, t.restored.table, t.labels, t.only
 	l.takers, l.transient = consumers(next.p), newTransients(next.p)
-	if l.saver != nil {
-		l.savers = append(l.savers, l.saver)
-	}
-	l.saver = t.saver
+	l.succeed(t.saver)
+	l.limitMemory()
 	l.keepGoing, l.maxFailures = next.o.KeepGoing || next.o.MaxFailures > 0, next.o.MaxFailures
 	l.failures, l.failing, l.holed = failures{}, false, nil
 	pools := l.remapPools()
 	busy := l.busyJobs()
+	paused := map[string]bool{}
+	for _, f := range was {
+		paused[f.task.Name] = f.paused
+	}
 	l.flows = nil
 	wanted := next.wanted()
 	for n, task := range next.p.Tasks {
@@ -282,7 +298,10 @@ func (l *loop) become(t *turn, next *Engine) *Reconciled {
 			f = &flow{id: t.plan.ids[n], said: DataflowWaiting}
 		}
 		f.configure(next.p, task, t.flows[n])
-		f.wanted = wanted[n]
+		f.wanted, f.paused = wanted[n], paused[task.Name]
+		if size, set := l.sizes[task.Name]; set {
+			f.pool = size
+		}
 		l.flows = append(l.flows, f)
 	}
 	for rank, task := range next.p.Topo {
@@ -408,6 +427,9 @@ func (l *loop) remapPools() []pool {
 		}
 	}
 	for n := range out {
+		if size, set := l.sizes[out[n].name]; set {
+			out[n].size = size
+		}
 		for _, old := range l.room.pools {
 			if old.name == out[n].name && old.starts.same(out[n].starts) {
 				out[n].starts = old.starts

@@ -426,3 +426,94 @@ func TestReconcileKeepsProcesses(t *testing.T) {
 		}
 	}
 }
+
+// An edit that only reorders inputs keeps the dataflow; each argument stays what
+// it was, also in slices that jobs share.
+func TestReconcileReordersInputs(t *testing.T) {
+	text := func(in string) string {
+		return `pipeline: order
+tasks:
+  gates: {out: Gate<i>, source: {count: 3}}
+  x: {out: X, run: echo x}
+  list: {out: Y<j>, source: {values: [y, z]}}
+  hold: {in: {g: Gate}, for: i, out: Held, run: 'test "$g" = 0 || while ! test -e go; do sleep 0.01; done; echo "$g"'}
+  join: {in: {` + in + `}, for: i, out: Join, run: 'echo "$g $p $(cat)"', stdin: y}
+  same: {in: {` + in + `}, for: i, out: Same, jq: '[.g, .p, (.y | join("+"))] | join(" ")'}
+`
+	}
+	p := newProject(t, text("g: Held, p: X, y: Y<j>"))
+	load := func() *spec.Pipeline {
+		pl, err := engine.LoadFile(p.file, engine.LoadOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return pl
+	}
+	e, err := engine.New(load(), engine.Options{Dir: p.dir, Jobs: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan *engine.Summary, 1)
+	go func() {
+		s, err := e.Run(context.Background())
+		if err != nil {
+			t.Error(err)
+		}
+		done <- s
+	}()
+	(&live{t: t, e: e}).awaitDone("same", 1)
+	p.edit(text("y: Y<j>, g: Held, p: X"))
+	rec, err := e.Reconcile(t.Context(), load(), engine.Options{})
+	if err != nil || rec.Kept != 6 {
+		t.Fatalf("%+v %v", rec, err)
+	}
+	p.write("go", "")
+	if s := <-done; s == nil || s.State != engine.StateComplete {
+		t.Errorf("%+v", s)
+	}
+	if err := e.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := p.values("Same"), "i=0 \"0 x y+z\"\ni=1 \"1 x y+z\"\ni=2 \"2 x y+z\"\n"; got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+	p.deep("after inputs were reordered")
+	fresh := newProject(t, text("y: Y<j>, g: Held, p: X"))
+	fresh.write("go", "")
+	fresh.mustRun(engine.Options{})
+	if got, want := p.values("Join"), fresh.values("Join"); got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+}
+
+// What a person has set while it runs holds for what an edit makes of it.
+func TestReconcileKeepsWhatWasSet(t *testing.T) {
+	p := newProject(t, fmt.Sprintf(livePipeline, "", ", pool: 1", ""))
+	l := p.start(engine.Options{Jobs: 8})
+	l.r.OK("split", "", `1`, `2`, `3`)
+	l.r.Await("work", "i=0")
+	if err := l.e.SetPool(t.Context(), "work", 2); err != nil {
+		t.Fatal(err)
+	}
+	l.r.Await("work", "i=1")
+	if err := l.e.Pause(t.Context(), []string{"sum"}, false); err != nil {
+		t.Fatal(err)
+	}
+	l.reconcile(p, fmt.Sprintf(livePipeline, `, "edited"`, ", pool: 1", ""), "split keep, work replace fingerprint, sum replace upstream")
+	l.r.Await("work", "i=0")
+	l.r.Await("work", "i=1")
+	for i := range 3 {
+		l.r.OK("work", fmt.Sprintf("i=%d", i), `1`)
+	}
+	l.awaitDone("work", 3)
+	if s := l.status("sum"); !s.Paused || s.Running > 0 {
+		t.Errorf("%+v", s)
+	}
+	if err := l.e.Resume(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	l.r.OK("sum", "", `3`)
+	if s := l.wait(); s.State != engine.StateComplete {
+		t.Errorf("%+v", s)
+	}
+}

@@ -52,13 +52,16 @@ type loop struct {
 	leaving map[string]int      // of a task: dataflows that are its no more, and not over for good
 	later   []func(*meta.Batch) // what the next commit does to the metadata
 
-	holed    []ticket.Range // jobs that are to become holes
-	deferred []deferred     // what waits for a batch to be durable
-	savers   []*saver       // of earlier versions of what is wanted
-	tally    Reconciles
-	labels   *labels
-	only     *selection // nil: everything
-	saver    *saver     // nil: no task has anything to save
+	holed       []ticket.Range        // jobs that are to become holes
+	deferred    []deferred            // what waits for a batch to be durable
+	savers      []*saver              // of earlier versions of what is wanted, that nobody follows
+	sizes       map[string]int        // of pools and tasks, as somebody has set them
+	totals      map[string]*jobTotals // by task
+	limitMemory func()                // lets mem hold for all processes of a job, once a task has it
+	tally       Reconciles
+	labels      *labels
+	only        *selection // nil: everything
+	saver       *saver     // nil: no task has anything to save
 
 	keepGoing   bool
 	maxFailures int64 // 0: any number

@@ -12,10 +12,13 @@ import (
 // unknown is an *UnknownError; one that is done can't be dropped.
 func (e *Engine) Drop(ctx context.Context, tasks []string) error {
 	v, err := e.ask(ctx, func(l *loop) any { return l.drop(tasks) })
-	if err != nil || v == nil {
+	if err != nil {
 		return err
 	}
-	return v.(error)
+	if v != nil {
+		return v.(error)
+	}
+	return e.unwritten()
 }
 
 // Metrics are numbers about an engine that runs. Counts rise from its start.
@@ -69,6 +72,20 @@ func (t *Reconciles) add(decisions []decision, dropped int) {
 	}
 }
 
+// jobTotals counts a task's jobs that ended since the engine began, of all its
+// dataflows.
+type jobTotals struct{ executed, reused, failed, holes int64 }
+
+// total is what counts a task's jobs.
+func (l *loop) total(task string) *jobTotals {
+	t := l.totals[task]
+	if t == nil {
+		t = &jobTotals{}
+		l.totals[task] = t
+	}
+	return t
+}
+
 func (t Reconciles) clone() Reconciles {
 	t.Replaced = maps.Clone(t.Replaced)
 	return t
@@ -87,11 +104,12 @@ func (l *loop) metrics(now time.Time) *Metrics {
 	for _, w := range l.crew.view.Members() {
 		m.Lag = append(m.Lag, l.crew.next-min(w.Next, l.crew.next))
 	}
-	for n, f := range l.flows {
-		c, name := l.table.Counts(n), f.task.Name
+	for _, f := range l.flows {
+		name := f.task.Name
 		m.Ready[name], m.Running[name] = int64(f.ready()), f.jobs
-		m.Executed[name], m.Reused[name] = f.executed, f.reused
-		m.Failed[name], m.Holes[name] = c.Failed, c.Holes
+	}
+	for name, t := range l.totals {
+		m.Executed[name], m.Reused[name], m.Failed[name], m.Holes[name] = t.executed, t.reused, t.failed, t.holes
 	}
 	for _, h := range l.crew.hands {
 		m.Stashed += int64(h.stashed)

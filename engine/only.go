@@ -204,7 +204,9 @@ func (e *Engine) goOn() {
 	if s, err := newSelection(e.p, last.Only, last.Sample); s == nil || err != nil {
 		return // nothing, or what the pipeline does not have any more
 	}
+	e.mu.Lock()
 	e.o.Only, e.o.Sample = last.Only, last.Sample
+	e.mu.Unlock()
 	e.note("going on with the coordinates that the last run was asked for: " + selectionText(last.Only, last.Sample))
 }
 

@@ -20,6 +20,9 @@ type PlanQuery struct {
 // now, without a look at what still runs. What is wrong with the file is a
 // spec.Errors.
 func (e *Engine) Plan(ctx context.Context, q PlanQuery) (*Plan, error) {
+	if err := e.begun(ctx); err != nil {
+		return nil, err
+	}
 	p, err := LoadFile(q.File, LoadOptions{Params: q.Params, ParamsFile: q.ParamsFile, LookupEnv: os.LookupEnv, State: e.dir})
 	if err != nil {
 		return nil, err

@@ -106,14 +106,14 @@ func (l *loop) setPool(name string, size int) error {
 	var known []string
 	for n := range l.room.pools {
 		if l.room.pools[n].name == name {
-			l.room.pools[n].size = size
+			l.room.pools[n].size, l.sizes[name] = size, size
 			return nil
 		}
 		known = append(known, l.room.pools[n].name)
 	}
 	for _, f := range l.flows {
 		if f.task.Name == name {
-			f.pool = size
+			f.pool, l.sizes[name] = size, size
 			return nil
 		}
 		known = append(known, f.task.Name)

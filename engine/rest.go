@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"maps"
 	"slices"
 
 	"operon/engine/worker"
@@ -56,7 +57,8 @@ func (l *loop) makeRoom(f *flow, p *pinned, kept []string) bool {
 	}
 	mem := l.room.left.mem
 	free := slices.DeleteFunc(slices.Clone(l.gpus), func(gpu string) bool { return slices.Contains(kept, gpu) && gpus == nil })
-	for _, g := range l.flows {
+	keepers := l.keepers()
+	for _, g := range keepers {
 		if g != f && g.idles() {
 			mem -= g.stayingMem()
 			free = slices.DeleteFunc(free, func(gpu string) bool { return slices.Contains(g.stay.gpus, gpu) })
@@ -64,13 +66,25 @@ func (l *loop) makeRoom(f *flow, p *pinned, kept []string) bool {
 	}
 	noMem := f.needs.mem > 0 && mem < f.needs.mem
 	noGPU := len(free) < f.needs.gpus || slices.ContainsFunc(gpus, func(gpu string) bool { return !slices.Contains(free, gpu) })
-	for _, g := range l.flows {
+	for _, g := range keepers {
 		if g != f && g.idles() && (noMem && g.needs.mem > 0 || noGPU && g.needs.gpus > 0) {
 			l.rest(g)
 			return true
 		}
 	}
 	return false
+}
+
+// keepers are the dataflows that may keep processes: those of the tasks, and those
+// that were one's and are on their way out.
+func (l *loop) keepers() []*flow {
+	out := slices.Clone(l.flows)
+	for _, id := range slices.Sorted(maps.Keys(l.frozen)) {
+		if f := l.frozen[id]; f.gone {
+			out = append(out, f)
+		}
+	}
+	return out
 }
 
 // rest ends the processes of a task.
@@ -120,7 +134,7 @@ func (l *loop) byStay(f *flow) func(a, b string) int {
 		switch {
 		case slices.Contains(f.stay.gpus, gpu):
 			return 0
-		case slices.ContainsFunc(l.flows, func(g *flow) bool { return slices.Contains(g.stay.gpus, gpu) }):
+		case slices.ContainsFunc(l.keepers(), func(g *flow) bool { return g != f && !g.over && slices.Contains(g.stay.gpus, gpu) }):
 			return 2
 		}
 		return 1

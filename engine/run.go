@@ -63,6 +63,9 @@ func (e *Engine) Run(ctx context.Context) (*Summary, error) {
 	if err := e.startCrew(ctx, l, pl); err != nil {
 		return nil, err
 	}
+	if l.saver != nil {
+		l.saver.start(nil)
+	}
 	defer func() {
 		if err := l.crew.close(); err != nil {
 			e.log.Error("the engine did not end cleanly", "err", err)
@@ -261,9 +264,14 @@ func (e *Engine) startCrew(ctx context.Context, l *loop, pl *plan) error {
 		return stateError(e.dir, "open the list of running jobs", err)
 	}
 	e.running = running
-	if slices.ContainsFunc(e.p.Tasks, func(t *spec.TaskSpec) bool { return t.Mem > 0 }) {
-		running.LimitGroups(e.log)
+	limited := false
+	l.limitMemory = func() {
+		if !limited && slices.ContainsFunc(l.p.Tasks, func(t *spec.TaskSpec) bool { return t.Mem > 0 }) {
+			limited = true
+			running.LimitGroups(e.log)
+		}
 	}
+	l.limitMemory()
 	template := worker.Config{
 		Store:   e.stores.data,
 		Caches:  l.caches,
@@ -308,7 +316,7 @@ func (e *Engine) newLoop(ctx context.Context, pl *plan) (*loop, *restored, error
 		room: room{free: e.slots(), pools: newPools(e.p), left: e.room}, gpus: slices.Clone(e.gpus),
 		keepGoing: e.o.KeepGoing || e.o.MaxFailures > 0, maxFailures: e.o.MaxFailures,
 		commits: newCommitter(e.stores.data, e.stores.meta), runID: pl.foot.RunID, logs: filepath.Join(e.dir, logsDir),
-		data: &storage.Batch{}, transient: newTransients(e.p), frozen: map[uint64]*flow{}, resting: map[uint64]*flow{}, leaving: map[string]int{},
+		data: &storage.Batch{}, transient: newTransients(e.p), frozen: map[uint64]*flow{}, resting: map[uint64]*flow{}, leaving: map[string]int{}, sizes: map[string]int{}, totals: map[string]*jobTotals{},
 	}
 	r, err := e.restoreTickets(pl)
 	if err != nil {
@@ -337,6 +345,7 @@ func (e *Engine) newLoop(ctx context.Context, pl *plan) (*loop, *restored, error
 	for n, f := range l.flows {
 		f.released = pl.released[f.id]
 		f.reused = l.table.Counts(n).Done
+		l.total(f.task.Name).reused += f.reused
 	}
 	if l.saver, err = e.newSaver(ctx, pl.ids); err != nil {
 		return nil, nil, err

@@ -57,6 +57,7 @@ type saver struct {
 
 	tasks chan *spec.TaskSpec // room for all
 	done  sync.WaitGroup
+	over  context.CancelFunc // of ctx: what is not saved yet is left
 	mu    sync.Mutex
 	saved map[*spec.TaskSpec]bool
 	err   error
@@ -67,8 +68,8 @@ type savedAt struct {
 	at   coord.Coord
 }
 
-// newSaver starts a saver, nil if no task has anything to save. It ends with
-// finish.
+// newSaver makes a saver, nil if no task has anything to save. Once started, it
+// ends with finish.
 func (e *Engine) newSaver(ctx context.Context, flows []uint64) (*saver, error) {
 	some := false
 	for _, t := range e.p.Tasks {
@@ -81,19 +82,48 @@ func (e *Engine) newSaver(ctx context.Context, flows []uint64) (*saver, error) {
 	if err != nil {
 		return nil, err
 	}
+	ctx, over := context.WithCancel(ctx)
 	s := &saver{
-		ctx: ctx, p: e.p, dir: e.o.Dir, token: e.token, store: e.stores.data, flows: flows, labels: names,
+		ctx: ctx, over: over, p: e.p, dir: e.o.Dir, token: e.token, store: e.stores.data, flows: flows, labels: names,
 		taken: map[string]savedAt{}, tasks: make(chan *spec.TaskSpec, len(e.p.Tasks)), saved: map[*spec.TaskSpec]bool{},
 	}
+	return s, nil
+}
+
+// start begins to save what is handed over, once an earlier saver has ended.
+func (s *saver) start(after *saver) {
 	s.done.Go(func() {
+		if after != nil {
+			after.done.Wait()
+			after = nil
+		}
 		for t := range s.tasks {
+			if s.ctx.Err() != nil {
+				continue
+			}
 			err := s.task(t)
 			s.mu.Lock()
 			s.saved[t], s.err = err == nil, errors.Join(s.err, err)
 			s.mu.Unlock()
 		}
 	})
-	return s, nil
+}
+
+// succeed lets another saver go on where the last one is. What that has not saved
+// yet is the next one's, if it is still wanted: two of them would write to one path.
+func (l *loop) succeed(next *saver) {
+	last := l.saver
+	l.saver = next
+	if last != nil {
+		last.over()
+		close(last.tasks)
+	}
+	switch {
+	case next != nil:
+		next.start(last)
+	case last != nil:
+		l.savers = append(l.savers, last)
+	}
 }
 
 // save hands the tasks over that are done and durable.
@@ -134,15 +164,14 @@ func (s *saver) finish() error {
 	}
 	close(s.tasks)
 	s.done.Wait()
+	s.over()
 	return s.err
 }
 
 // finishSaves saves what is done when the loop has ended.
 func (e *Engine) finishSaves(ctx context.Context, l *loop) error {
 	for _, s := range l.savers {
-		if err := s.finish(); err != nil {
-			e.log.Warn("save what was wanted before", "err", err)
-		}
+		s.done.Wait()
 	}
 	if l.saver == nil {
 		return nil
@@ -160,6 +189,7 @@ func (e *Engine) saveAll(ctx context.Context, flows []uint64) error {
 	if s == nil || err != nil {
 		return err
 	}
+	s.start(nil)
 	for _, t := range e.p.Tasks {
 		if t.Save != nil {
 			s.tasks <- t

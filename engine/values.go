@@ -297,6 +297,9 @@ func (e *Engine) Values(ctx context.Context, q Query, fn func(Item) error) (foun
 
 // Logs is View's.
 func (e *Engine) Logs(ctx context.Context, q LogQuery, fn func(Log) error) error {
+	if err := e.begun(ctx); err != nil {
+		return err
+	}
 	p := e.pipeline()
 	return e.stores.data.ViewDurable(func(r *storage.Reader) error {
 		return readLogs(ctx, r, p, e.dir, q, fn)

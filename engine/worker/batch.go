@@ -85,7 +85,7 @@ func (b *delivery) Done(n int, res *body.Result, f *body.Failure) {
 }
 
 func (b *delivery) add(n int, result Result) {
-	result.Key, result.Claimed = b.keys[n].key, b.s.conf.df.Memo != nil
+	result.Key, result.Claimed = b.keys[n].key, b.s.conf.df.memo() != nil
 	b.pending = append(b.pending, result)
 }
 

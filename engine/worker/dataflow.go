@@ -18,6 +18,7 @@ type Dataflow struct {
 	Runner    body.Runner  // a body.Sharer is shared: each worker has processes of its own
 	Content   value.Digest // of what a source looks at; zero for other bodies
 	Memo      *Memo        // nil: every job runs
+	Uncached  bool         // every job runs that begins from now on; Memo has claims of others
 	Labels    *body.Labels // of the items of its lists, or nil
 	Producers []uint64     // the dataflow that fills each input's entity, declared order
 	Spawners  []uint64     // the dataflow that spawns each dimension, by Dim.Index
@@ -25,6 +26,14 @@ type Dataflow struct {
 
 	once   sync.Once
 	inputs []input
+}
+
+// memo is where a job that begins looks for its result; nil: nowhere.
+func (d *Dataflow) memo() *Memo {
+	if d.Uncached {
+		return nil
+	}
+	return d.Memo
 }
 
 // InProcess reports whether the jobs run in this process.

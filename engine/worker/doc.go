@@ -13,6 +13,10 @@
 // (nobody has spoken to it), initialization, computation. RunJobs, CancelJobs and
 // Peek go to one worker, at any time, and are never kept.
 //
+// The engine's scheduler needs no Peek, CancelJobs or UpdateConfiguration: it reads
+// the store itself, and what it says anew it says in a new session. They are for
+// whoever commands a worker from elsewhere.
+//
 // A dataflow is installed under an id that is never used again, in ascending
 // order; ids that are left out are passed by. It runs jobs once it is scheduled.
 // AllowCompaction freezes it: nothing begins any more, what runs is ended unless

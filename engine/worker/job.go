@@ -44,7 +44,7 @@ func (s *slot) begin(r *storage.Reader, d *Dataflow, job Job) (in inputs, early 
 		return in, &Result{Job: job, Err: err}
 	}
 	in.key = spec.JobKey(d.Task, in.digests, job.Coord, d.Content)
-	if d.Memo == nil {
+	if d.memo() == nil {
 		return in, nil
 	}
 	p, found, wait, err := d.Memo.claim(r, in.key, s.cmd.Command)
@@ -86,7 +86,7 @@ func (s *slot) bodyJob(job Job, in inputs, log string) *body.Job {
 // attempt runs the body, and readies what it returned for the store.
 func (s *slot) attempt(d *Dataflow, job Job, key value.Digest, b *body.Job) Result {
 	result := s.perform(d, job, key, b)
-	result.Key, result.Claimed = key, d.Memo != nil
+	result.Key, result.Claimed = key, d.memo() != nil
 	return result
 }
 

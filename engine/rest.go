@@ -130,11 +130,12 @@ func (l *loop) rested(f *flow, h *hand) {
 // byStay orders GPUs for a command of f: first those that its own processes were
 // started with, last those that others keep.
 func (l *loop) byStay(f *flow) func(a, b string) int {
+	keepers := l.keepers()
 	kept := func(gpu string) int {
 		switch {
 		case slices.Contains(f.stay.gpus, gpu):
 			return 0
-		case slices.ContainsFunc(l.keepers(), func(g *flow) bool { return g != f && !g.over && slices.Contains(g.stay.gpus, gpu) }):
+		case slices.ContainsFunc(keepers, func(g *flow) bool { return g != f && !g.over && slices.Contains(g.stay.gpus, gpu) }):
 			return 2
 		}
 		return 1

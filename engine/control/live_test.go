@@ -3,6 +3,7 @@ package control_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"operon/engine"
 	"operon/engine/control"
@@ -14,6 +15,13 @@ func (x *there) begun(t *testing.T) (end chan *engine.Summary) {
 	t.Helper()
 	_, end = x.submit(t, two)
 	x.OK("then", "i=0", `1`)
+	for range 2000 { // until the engine has heard it
+		s, err := x.dial(t, x.socket).Pipeline("p").Status(t.Context())
+		if err == nil && len(s.Tasks) == 2 && s.Tasks[1].Done == 1 {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
 	return end
 }
 

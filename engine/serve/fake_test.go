@@ -40,6 +40,7 @@ type fake struct {
 	quit    chan struct{} // closed by Quit: Run ends
 	once    sync.Once
 	metrics *engine.Metrics
+	during  func() // called by Reconcile first; nil: nothing
 
 	mu         sync.Mutex
 	p          *spec.Pipeline
@@ -77,6 +78,9 @@ func (f *fake) Quit(context.Context, bool) error {
 }
 
 func (f *fake) Reconcile(_ context.Context, p *spec.Pipeline, o engine.Options) (*engine.Reconciled, error) {
+	if f.during != nil {
+		f.during()
+	}
 	select {
 	case <-f.quit:
 		return nil, engine.ErrNotRunning

@@ -271,8 +271,9 @@ func (s *Session) complete(a *Answer) error {
 		if !errors.Is(err, engine.ErrNotRunning) {
 			return err
 		}
-		select { // it has just ended: begin anew
+		select { // it has just ended: begin anew, and leave what was heard of it
 		case <-r.done:
+			s.feed = newFeed()
 		case <-h.ctx.Done():
 			return ErrStopping
 		}

@@ -1,8 +1,10 @@
 package serve_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -183,6 +185,45 @@ func TestRunEndsWhileItIsReconciled(t *testing.T) {
 	if n := len(fs.list()); n != 2 {
 		t.Errorf("%d engines", n)
 	}
+}
+
+// A run that ends while a client's wishes are being compared with it tells that
+// client nothing: it hears the run that begins for it, to that one's end.
+func TestEndOfTheRunBeforeIsNotHeard(t *testing.T) {
+	ends := make(ended, 2)
+	h, fs := host(t, func(o *serve.Options) { o.Logger = slog.New(ends) })
+	submit(t, h, submission(t, two))
+	f := fs.list()[0]
+	f.during = func() {
+		f.Quit(t.Context(), false)
+		<-ends // all have been told
+	}
+	s, a := submit(t, h, submission(t, two))
+	if !a.Started {
+		t.Errorf("%+v", a)
+	}
+	if n := s.Take(); n.End != nil {
+		t.Fatalf("the new run has ended: %+v", n.End)
+	}
+	fs.list()[1].Quit(t.Context(), false)
+	<-ends
+	<-s.Ready()
+	if n := s.Take(); n.End == nil {
+		t.Error("no end of the new run")
+	}
+}
+
+// ended is a log that has something for each run that ended.
+type ended chan struct{}
+
+func (e ended) Enabled(context.Context, slog.Level) bool { return true }
+func (e ended) WithAttrs([]slog.Attr) slog.Handler       { return e }
+func (e ended) WithGroup(string) slog.Handler            { return e }
+func (e ended) Handle(_ context.Context, r slog.Record) error {
+	if r.Message == "run ended" {
+		e <- struct{}{}
+	}
+	return nil
 }
 
 func TestEarlyWishesAreRefusedWhileARunIsOn(t *testing.T) {

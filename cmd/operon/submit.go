@@ -17,7 +17,7 @@ import (
 )
 
 // ownFlags of run are the server's own, or of a run without one.
-var ownFlags = []string{"state", "j", "cpus", "mem", "gpus", "memo-limit", "max-output", "log-limit", "n"}
+var ownFlags = []string{"state", "j", "workers", "cpus", "mem", "gpus", "memo-limit", "max-output", "log-limit", "n"}
 
 // submission is a run that a server is to make.
 type submission struct {

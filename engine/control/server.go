@@ -9,19 +9,11 @@ import (
 	"sync"
 	"time"
 
-	"operon/engine"
+	"operon/engine/serve"
 )
 
 // Server is what Serve needs of an engine; *engine.Engine is one.
-type Server interface {
-	engine.View
-	Pause(ctx context.Context, tasks []string, cascade bool) error
-	Resume(ctx context.Context, tasks []string) error
-	Quit(ctx context.Context, force bool) error
-	SetPool(ctx context.Context, name string, size int) error
-	Plan(ctx context.Context, q engine.PlanQuery) (*engine.Plan, error)
-	Drop(ctx context.Context, tasks []string) error
-}
+type Server interface{ serve.Asked }
 
 // grace is how long an answer that is under way may go on after Serve was told
 // to stop: enough for a status, not for a client that reads slowly.

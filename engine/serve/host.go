@@ -12,16 +12,21 @@ import (
 	"operon/spec"
 )
 
-// Engine is what a host needs of an engine; *engine.Engine is one.
-type Engine interface {
+// Asked is what clients may ask of a pipeline: to look at it, and to steer it.
+type Asked interface {
 	engine.View
 	Pause(ctx context.Context, tasks []string, cascade bool) error
 	Resume(ctx context.Context, tasks []string) error
 	Quit(ctx context.Context, force bool) error
 	SetPool(ctx context.Context, name string, size int) error
 	Plan(ctx context.Context, q engine.PlanQuery) (*engine.Plan, error)
-	Reconcile(ctx context.Context, p *spec.Pipeline, o engine.Options) (*engine.Reconciled, error)
 	Drop(ctx context.Context, tasks []string) error
+}
+
+// Engine is what a host needs of an engine; *engine.Engine is one.
+type Engine interface {
+	Asked
+	Reconcile(ctx context.Context, p *spec.Pipeline, o engine.Options) (*engine.Reconciled, error)
 	Metrics(ctx context.Context) (*engine.Metrics, error)
 	Run(ctx context.Context) (*engine.Summary, error)
 	StateDir() string

@@ -57,7 +57,7 @@ func (h *Host) Pipeline(name string) (*Pipeline, error) {
 	return &Pipeline{h, name}, nil
 }
 
-var _ engine.View = (*Pipeline)(nil)
+var _ Asked = (*Pipeline)(nil)
 
 // look asks the engine that runs, or what the last one left.
 func (p *Pipeline) look(ctx context.Context, ask func(engine.View) error) error {

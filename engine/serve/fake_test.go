@@ -13,9 +13,10 @@ import (
 // fakes makes engines that do nothing until a test says so, and reconcile as
 // they are told to.
 type fakes struct {
-	mu   sync.Mutex
-	made []*fake
-	err  error // of New
+	mu    sync.Mutex
+	made  []*fake
+	err   error // of New
+	sizes error // of SetPool of those that are made
 }
 
 func (fs *fakes) new(p *spec.Pipeline, o engine.Options) (serve.Engine, error) {
@@ -24,7 +25,7 @@ func (fs *fakes) new(p *spec.Pipeline, o engine.Options) (serve.Engine, error) {
 	if fs.err != nil {
 		return nil, fs.err
 	}
-	f := &fake{o: o, p: p, quit: make(chan struct{}), metrics: &engine.Metrics{}}
+	f := &fake{o: o, p: p, quit: make(chan struct{}), metrics: &engine.Metrics{}, sizes: fs.sizes}
 	fs.made = append(fs.made, f)
 	return f, nil
 }
@@ -41,6 +42,7 @@ type fake struct {
 	once    sync.Once
 	metrics *engine.Metrics
 	during  func() // called by Reconcile first; nil: nothing
+	sizes   error  // of SetPool
 
 	mu         sync.Mutex
 	p          *spec.Pipeline
@@ -127,6 +129,9 @@ func (f *fake) Status(context.Context) (*engine.Status, error) {
 func (f *fake) SetPool(_ context.Context, name string, size int) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.sizes != nil {
+		return f.sizes
+	}
 	if f.pools == nil {
 		f.pools = map[string]int{}
 	}

@@ -3,6 +3,9 @@ package serve
 import (
 	"context"
 	"errors"
+	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -52,7 +55,7 @@ func (r *run) own(c Configuration) {
 	finish := r.answer()
 	var beside sync.WaitGroup
 	beside.Go(func() { r.guard(ctx) })
-	beside.Go(func() { r.configure(ctx, c) })
+	beside.Go(func() { r.adjust(ctx, c) })
 	s, err := r.e.Run(ctx)
 	err = errors.Join(err, finish(), r.e.Close())
 	r.ended(&End{Summary: s, Err: err})
@@ -96,27 +99,38 @@ func (r *run) answer() (finish func() error) {
 	return finish
 }
 
+// adjust configures the engine once what the client wants is applied.
+// Session.configure has refused what can't be; of what goes wrong all the same
+// the client is told.
+func (r *run) adjust(ctx context.Context, c Configuration) {
+	err := r.configure(ctx, c)
+	if err == nil || errors.Is(err, engine.ErrNotRunning) {
+		return // an engine that has ended needs no pools
+	}
+	r.h.log.Warn("configure a run", "pipeline", r.line.name, "err", err)
+	r.hear(engine.Event{Time: time.Now(), Kind: engine.EventNote, Message: err.Error()})
+}
+
 // configure hands the engine what may change at any time.
 func (r *run) configure(ctx context.Context, c Configuration) error {
-	for name, size := range c.Pools {
-		if err := r.e.SetPool(ctx, name, size); err != nil {
-			return err
+	var all error
+	for _, name := range slices.Sorted(maps.Keys(c.Pools)) {
+		if err := r.e.SetPool(ctx, name, c.Pools[name]); err != nil {
+			all = errors.Join(all, fmt.Errorf("set pool %s to %d: %w", name, c.Pools[name], err))
 		}
 	}
-	return nil
+	return all
 }
 
 // reconcile gives the engine what is wanted from now on, and lets f hear it.
 func (r *run) reconcile(ctx context.Context, p *spec.Pipeline, o engine.Options, c Configuration, f *feed) (*engine.Reconciled, error) {
 	r.attach(f)
 	rec, err := r.e.Reconcile(ctx, p, o)
-	if err == nil {
-		err = r.configure(ctx, c)
-	}
 	if err != nil {
 		r.detach(f)
 		return nil, err
 	}
+	r.adjust(ctx, c)
 	r.recap(ctx, f)
 	return rec, nil
 }

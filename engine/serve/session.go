@@ -178,9 +178,8 @@ func (s *Session) configure(c *Configuration) error {
 		return protocolf("update_configuration without a configuration")
 	}
 	for name, size := range c.Pools {
-		shared := slices.ContainsFunc(s.compiled.Pools, func(p *spec.SharedPool) bool { return p.Name == name })
-		if !shared && s.compiled.Task(name) == nil {
-			return &engine.UnknownError{What: "pool", Name: name}
+		if known := poolNames(s.compiled); !slices.Contains(known, name) {
+			return &engine.UnknownError{What: "pool or task", Name: name, Nearest: spec.Nearest(name, known), Known: known}
 		}
 		if size < 1 {
 			return protocolf("pool %s has a size from 1, not %d", name, size)
@@ -303,6 +302,18 @@ func (w *Wanted) early() string {
 		}
 	}
 	return ""
+}
+
+// poolNames are the names of all that has a size: pools, and tasks.
+func poolNames(p *spec.Pipeline) []string {
+	var names []string
+	for _, pool := range p.Pools {
+		names = append(names, pool.Name)
+	}
+	for _, t := range p.Tasks {
+		names = append(names, t.Name)
+	}
+	return names
 }
 
 func unknownTask(p *spec.Pipeline, name string) error {

@@ -101,7 +101,7 @@ func TestOrderOfCommands(t *testing.T) {
 		{"another pipeline", "the file is of pipeline q", with(1, serve.Command{Command: serve.CreateInstance, Instance: &serve.Instance{File: "/x", Source: strings.Replace(two, "pipeline: p", "pipeline: q", 1)}})},
 		{"spec error", "unknown-key", with(1, serve.Command{Command: serve.CreateInstance, Instance: &serve.Instance{File: "/x", Source: two + "taks: {}\n"}})},
 		{"instance twice", "came already", with(2, good[1])},
-		{"unknown pool", "unknown pool", with(2, serve.Command{Command: serve.UpdateConfiguration, Configuration: &serve.Configuration{Pools: map[string]int{"x": 1}}})},
+		{"unknown pool", `unknown pool or task "apo"; did you mean "api"`, with(2, serve.Command{Command: serve.UpdateConfiguration, Configuration: &serve.Configuration{Pools: map[string]int{"apo": 1}}})},
 		{"fingerprint", "task first: its fingerprint is " + wrong.Fingerprint, with(3, serve.Command{Command: serve.CreateDataflow, Dataflow: &wrong})},
 		{"dimensions", "task first: its list of dimensions is z to the client and none", with(3, serve.Command{Command: serve.CreateDataflow, Dataflow: &dims})},
 		{"order", "before first, which it needs", with(3, serve.Command{Command: serve.CreateDataflow, Dataflow: &then})},
@@ -224,6 +224,20 @@ func (e ended) Handle(_ context.Context, r slog.Record) error {
 		e <- struct{}{}
 	}
 	return nil
+}
+
+// A size that the engine does not take does not pass in silence.
+func TestClientIsToldOfASizeThatWasNotTaken(t *testing.T) {
+	h, fs := host(t, nil)
+	fs.sizes = errors.New("too wide")
+	for _, when := range []string{"a new run", "a run that is on"} {
+		s, _ := submit(t, h, submission(t, two))
+		<-s.Ready()
+		n := s.Take()
+		if len(n.Events) == 0 || n.Events[0].Kind != engine.EventNote || n.Events[0].Message != "set pool api to 7: too wide" {
+			t.Errorf("%s: %+v", when, n.Events)
+		}
+	}
 }
 
 func TestEarlyWishesAreRefusedWhileARunIsOn(t *testing.T) {

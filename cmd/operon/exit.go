@@ -88,7 +88,7 @@ func machineFault(err error) bool {
 func usageFault(err error) bool {
 	return is[*usageError](err) || is[spec.Errors](err) || is[*engine.UnknownError](err) || is[*engine.LabelError](err) || is[*engine.ResourcesError](err) ||
 		is[*engine.ForeignError](err) || is[*engine.NotOursError](err) || is[*engine.AcceptError](err) || is[*engine.ReleasedError](err) || is[*engine.UnsavedError](err) || is[*engine.NewerError](err) ||
-		is[*serve.NoRunError](err) || is[*serve.BusyError](err) || is[*serve.MismatchError](err) || is[*control.RequestError](err) ||
+		is[*serve.NoRunError](err) || is[*serve.BusyError](err) || is[*serve.ElsewhereError](err) || is[*serve.MismatchError](err) || is[*control.RequestError](err) ||
 		errors.Is(err, engine.ErrNoState) || errors.Is(err, engine.ErrNotThereYet) || errors.Is(err, fs.ErrNotExist)
 }
 

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"operon/engine"
+	"operon/engine/serve"
 	"operon/spec"
 )
 
@@ -27,6 +28,7 @@ func TestExitCode(t *testing.T) {
 		{&engine.UnknownError{What: "task"}, 2},
 		{fmt.Errorf("%w: there", engine.ErrNoState), 2},
 		{&engine.ForeignError{}, 2},
+		{&serve.ElsewhereError{}, 2},
 		{&engine.NewerError{}, 2},
 		{&engine.UnsavedError{}, 2},
 		{fmt.Errorf("read: %w", &fs.PathError{Op: "open", Path: "x", Err: syscall.ENOENT}), 2},

@@ -157,7 +157,7 @@ func statusOf(err error) int {
 		return http.StatusBadRequest
 	case kindUnknown, kindNoState:
 		return http.StatusNotFound
-	case kindNoRun, kindInUse, kindForeign, kindNewer, kindMismatch, kindSuperseded, kindEarly, kindReleased:
+	case kindNoRun, kindInUse, kindForeign, kindNewer, kindMismatch, kindSuperseded, kindEarly, kindElsewhere, kindReleased:
 		return http.StatusConflict
 	case kindBusy, kindGone, kindStopping:
 		return http.StatusServiceUnavailable

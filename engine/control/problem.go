@@ -46,6 +46,7 @@ const (
 	kindSuperseded = "superseded"
 	kindStopping   = "stopping"
 	kindEarly      = "early"
+	kindElsewhere  = "elsewhere"
 )
 
 // problem is an error on its way. The errors that a caller tells apart arrive
@@ -63,6 +64,7 @@ type problem struct {
 	Doing   string   `json:"doing,omitempty"`
 	Have    int      `json:"have,omitempty"`
 	Know    int      `json:"know,omitempty"`
+	Running bool     `json:"running,omitempty"`
 
 	Spec spec.Errors `json:"spec,omitempty"`
 }

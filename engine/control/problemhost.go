@@ -14,6 +14,7 @@ func (p *problem) ofHost(err error) bool {
 	var superseded *serve.SupersededError
 	var noRun *serve.NoRunError
 	var early *serve.BusyError
+	var elsewhere *serve.ElsewhereError
 	var protocol *serve.ProtocolError
 	var wrong spec.Errors
 	switch {
@@ -25,6 +26,8 @@ func (p *problem) ofHost(err error) bool {
 		p.Kind, p.Name = kindNoRun, noRun.Pipeline
 	case errors.As(err, &early):
 		p.Kind, p.Name, p.What = kindEarly, early.Pipeline, early.Wish
+	case errors.As(err, &elsewhere):
+		p.Kind, p.Name, p.Detail, p.Running = kindElsewhere, elsewhere.Pipeline, elsewhere.File, elsewhere.Running
 	case errors.As(err, &protocol):
 		p.Kind, p.Message = kindRequest, protocol.Message
 	case errors.As(err, &wrong):
@@ -47,6 +50,8 @@ func (p *problem) decodeHost() error {
 		return &serve.NoRunError{Pipeline: p.Name}
 	case kindEarly:
 		return &serve.BusyError{Pipeline: p.Name, Wish: p.What}
+	case kindElsewhere:
+		return &serve.ElsewhereError{Pipeline: p.Name, File: p.Detail, Running: p.Running}
 	case kindSpec:
 		return p.Spec
 	case kindStopping:

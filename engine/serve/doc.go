@@ -45,6 +45,10 @@
 // (fresh, rebuild, skip, redo-inconsistent, retry-holes, adopt) is refused while
 // one is on.
 //
+// A name is one pipeline: another file with a pipeline of that name, in another
+// folder say, is refused with an [ElsewhereError], unless it adopts the state
+// while no run is on.
+//
 // A host that is killed leaves what killed engines leave: the next host, or a
 // plain operon run, goes on from there.
 package serve

@@ -60,6 +60,22 @@ type NoRunError struct{ Pipeline string }
 // Error says so.
 func (e *NoRunError) Error() string { return "no engine runs pipeline " + e.Pipeline }
 
+// ElsewhereError is a submission of a pipeline whose name another pipeline file
+// has here: a host has one state directory a name.
+type ElsewhereError struct {
+	Pipeline string
+	File     string // the other file
+	Running  bool   // it runs
+}
+
+// Error says whose the name is, and the ways out.
+func (e *ElsewhereError) Error() string {
+	if e.Running {
+		return fmt.Sprintf("pipeline %s is running from %s: end that run first, with operon quit, then take its state over with --adopt if the file was moved; or give this pipeline another name", e.Pipeline, e.File)
+	}
+	return fmt.Sprintf("the state of pipeline %s here belongs to %s: take it over with --adopt if the file was moved, or give this pipeline another name", e.Pipeline, e.File)
+}
+
 // BusyError is a wish that only a run which has not begun can have.
 type BusyError struct{ Pipeline, Wish string }
 

@@ -42,6 +42,7 @@ type fake struct {
 	once    sync.Once
 	metrics *engine.Metrics
 	during  func() // called by Reconcile first; nil: nothing
+	refuses error  // of Reconcile
 	sizes   error  // of SetPool
 
 	mu         sync.Mutex
@@ -82,6 +83,9 @@ func (f *fake) Quit(context.Context, bool) error {
 func (f *fake) Reconcile(_ context.Context, p *spec.Pipeline, o engine.Options) (*engine.Reconciled, error) {
 	if f.during != nil {
 		f.during()
+	}
+	if f.refuses != nil {
+		return nil, f.refuses
 	}
 	select {
 	case <-f.quit:

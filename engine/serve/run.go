@@ -19,6 +19,7 @@ type run struct {
 	h        *Host
 	line     *pipeline
 	e        Engine
+	file     string        // the pipeline file that it runs; with the line's turn
 	done     chan struct{} // closed at its end
 	presence chan struct{} // has something when a client came or went; room for one
 
@@ -29,7 +30,7 @@ type run struct {
 
 // start makes an engine and runs it. The line's turn is held.
 func (h *Host) start(l *pipeline, p *spec.Pipeline, o engine.Options, c Configuration, f *feed) (*run, error) {
-	r := &run{h: h, line: l, done: make(chan struct{}), presence: make(chan struct{}, 1), feed: f}
+	r := &run{h: h, line: l, file: p.File, done: make(chan struct{}), presence: make(chan struct{}, 1), feed: f}
 	o.Events = r.hear
 	e, err := h.o.New(p, o)
 	if err != nil {

@@ -254,7 +254,7 @@ func (s *Session) complete(a *Answer) error {
 		r := h.runOf(s.pipeline)
 		if r == nil {
 			if s.run, err = h.start(l, s.compiled, s.options(), s.config, s.feed); err != nil {
-				return err
+				return s.elsewhere(err, nil)
 			}
 			a.Started = true
 			return nil
@@ -264,11 +264,11 @@ func (s *Session) complete(a *Answer) error {
 		}
 		a.Reconciled, err = r.reconcile(h.ctx, s.compiled, s.options(), s.config, s.feed)
 		if err == nil {
-			s.run = r
+			s.run, r.file = r, s.compiled.File
 			return nil
 		}
 		if !errors.Is(err, engine.ErrNotRunning) {
-			return err
+			return s.elsewhere(err, r)
 		}
 		select { // it has just ended: begin anew, and leave what was heard of it
 		case <-r.done:
@@ -277,6 +277,19 @@ func (s *Session) complete(a *Answer) error {
 			return ErrStopping
 		}
 	}
+}
+
+// elsewhere is err, or what a client does where the state is of another file: r
+// is the run of that one, nil if it does not run.
+func (s *Session) elsewhere(err error, r *run) error {
+	foreign, ok := errors.AsType[*engine.ForeignError](err)
+	switch {
+	case !ok:
+		return err
+	case r != nil:
+		return &ElsewhereError{Pipeline: s.pipeline, File: r.file, Running: true}
+	}
+	return &ElsewhereError{Pipeline: s.pipeline, File: foreign.File}
 }
 
 // options are those of an engine that does what the session wants.

@@ -240,6 +240,37 @@ func TestClientIsToldOfASizeThatWasNotTaken(t *testing.T) {
 	}
 }
 
+// Another file with a pipeline of the same name is told where the other one is,
+// and what to do about it.
+func TestAnotherFileOfTheSameName(t *testing.T) {
+	h, fs := host(t, nil)
+	attempt := func() string {
+		s := h.Session()
+		defer s.Close()
+		var err error
+		for _, c := range submission(t, two) {
+			if c.Instance != nil {
+				c.Instance.File = "/y/p.yaml"
+			}
+			_, err = s.Do(t.Context(), c)
+		}
+		if _, ok := errors.AsType[*serve.ElsewhereError](err); !ok {
+			t.Errorf("got %T", err)
+		}
+		return fmt.Sprint(err)
+	}
+	fs.err = &engine.ForeignError{Dir: "/z/p", Pipeline: "p", File: "q.yaml"}
+	if got := attempt(); !strings.Contains(got, "belongs to q.yaml: take it over with --adopt") {
+		t.Error(got)
+	}
+	fs.err = nil
+	submit(t, h, submission(t, two))
+	fs.list()[0].refuses = &engine.ForeignError{Dir: "/z/p", Pipeline: "p", File: "p.yaml"}
+	if got := attempt(); !strings.Contains(got, "is running from /x/p.yaml: end that run first, with operon quit, then take its state over with --adopt") {
+		t.Error(got)
+	}
+}
+
 func TestEarlyWishesAreRefusedWhileARunIsOn(t *testing.T) {
 	h, _ := host(t, nil)
 	submit(t, h, submission(t, two))

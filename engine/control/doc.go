@@ -41,7 +41,9 @@
 //
 // Every request but that for /healthz carries the token of [NewToken]; each must
 // name this server in Host and, if there is one, in Origin. Bodies, headers,
-// connections and all waiting are bounded.
+// connections and all waiting are bounded, and so is what unfinished submissions
+// hold together (serve.MaxHeld). Who is refused for the token, the name or a
+// malformed request is disconnected, and gives its place back at once.
 //
 // # Caveats
 //

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -334,6 +335,98 @@ func TestHTTPRefuses(t *testing.T) {
 	}
 	if info, err := os.Stat(control.TokenPath(x.host.Root())); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("token file: %v %v", info, err)
+	}
+}
+
+// Who is not let in, or asks what can't be understood, does not keep a place,
+// whatever of a body is still to come.
+func TestRefusedClientIsDisconnected(t *testing.T) {
+	x := hosted(t)
+	addr := strings.TrimPrefix(x.http, "http://")
+	auth := "Authorization: Bearer " + x.token + "\r\n"
+	for name, send := range map[string]string{
+		"no token":           "GET /v1/pipelines HTTP/1.1\r\nHost: " + addr + "\r\n\r\n",
+		"no token, slow":     "POST /v1/pipelines/p/quit HTTP/1.1\r\nHost: " + addr + "\r\nContent-Length: 1000\r\n\r\n{",
+		"another host":       "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n",
+		"no name":            "GET /v1/pipelines/P/status HTTP/1.1\r\nHost: " + addr + "\r\n" + auth + "\r\n",
+		"not even a request": "what\r\n\r\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			conn, err := net.Dial("tcp", addr)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			io.WriteString(conn, send)
+			conn.SetReadDeadline(time.Now().Add(15 * time.Second)) // half of what a body may take
+			in := bufio.NewReader(conn)
+			resp, err := http.ReadResponse(in, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if resp.StatusCode < 400 || !resp.Close {
+				t.Errorf("%s, close %v", resp.Status, resp.Close)
+			}
+			if _, err := io.Copy(io.Discard, resp.Body); err != nil {
+				t.Error(err)
+			}
+			resp.Body.Close()
+			if _, err := in.ReadByte(); errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Error("it is not disconnected")
+			}
+		})
+	}
+}
+
+// Connections that say nothing take all places for a few seconds, not longer.
+func TestSilentConnectionsAreEnded(t *testing.T) {
+	if os.Getenv("OPERON_LONG") == "" {
+		t.Skip("takes seconds; set OPERON_LONG=1")
+	}
+	x := hosted(t)
+	for range control.MaxConns {
+		conn, err := net.Dial("tcp", strings.TrimPrefix(x.http, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		defer func() {
+			conn.SetReadDeadline(time.Now().Add(8 * time.Second))
+			if _, err := conn.Read(make([]byte, 1)); errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Error("a silent connection goes on")
+			}
+		}()
+	}
+}
+
+// What sessions hold that are not complete is bounded over all of them, and is
+// free again when they are gone.
+func TestUnfinishedSubmissionsAreBoundedTogether(t *testing.T) {
+	x := hosted(t)
+	part := strings.Repeat("x", hosts.MaxHeld/2)
+	begin := func(send string) (net.Conn, *bufio.Reader) {
+		conn, err := net.Dial("unix", x.socket)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { conn.Close() })
+		io.WriteString(conn, `{"v":1,"method":"session"}`+"\n"+send)
+		return conn, bufio.NewReader(conn)
+	}
+	whole := string(bytes.Join(lines(t)[:2], nil))
+	first, _ := begin(part)
+	_, second := begin(part + part[:1<<20]) // more than a socket holds itself
+	if got, _ := second.ReadString('\n'); !strings.Contains(got, `"kind":"crowded"`) {
+		t.Errorf("got %.300q", got)
+	}
+	first.Close()
+	for { // until the server has seen it
+		_, third := begin(whole)
+		if got, err := third.ReadString('\n'); strings.Contains(got, `"answer"`) {
+			break
+		} else if err == nil && !strings.Contains(got, `"kind":"crowded"`) {
+			t.Fatalf("got %.300q", got)
+		}
 	}
 }
 

@@ -16,8 +16,9 @@ import (
 
 // What the HTTP server allows a client, beside what the socket does.
 const (
-	headerTimeout = 10 * time.Second
+	headerTimeout = 3 * time.Second
 	bodyTimeout   = 30 * time.Second // of a request that is no session
+	refuseTimeout = time.Second      // to take what else a refused client sends
 	maxHeader     = 16 << 10
 )
 
@@ -146,7 +147,14 @@ func writeBody(w http.ResponseWriter, status int, body any) {
 	enc.Encode(body) // who asked may have gone
 }
 
+// refuseHTTP answers with a problem. A client that is not let in, or does not
+// know how to ask, gives its place back at once.
 func refuseHTTP(w http.ResponseWriter, status int, err error) {
+	switch status {
+	case http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusMethodNotAllowed:
+		w.Header().Set("Connection", "close")
+		http.NewResponseController(w).SetReadDeadline(time.Now().Add(refuseTimeout)) // else the rest of its body is waited for
+	}
 	writeBody(w, status, reply{Error: problemOf(err)})
 }
 
@@ -159,7 +167,7 @@ func statusOf(err error) int {
 		return http.StatusNotFound
 	case kindNoRun, kindInUse, kindForeign, kindNewer, kindMismatch, kindSuperseded, kindEarly, kindElsewhere, kindReleased:
 		return http.StatusConflict
-	case kindBusy, kindGone, kindStopping:
+	case kindBusy, kindGone, kindStopping, kindCrowded:
 		return http.StatusServiceUnavailable
 	}
 	return http.StatusInternalServerError

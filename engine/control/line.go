@@ -16,6 +16,7 @@ var errLineTooLong = errors.New("line too long")
 type lineReader struct {
 	in    *bufio.Reader
 	limit int
+	hold  func(n int) error // allows n bytes more; nil: all
 	buf   []byte
 }
 
@@ -26,11 +27,18 @@ func newLineReader(r io.Reader, limit int) *lineReader {
 // next is the next line without its end, valid until the next call. A last
 // line without an end is io.ErrUnexpectedEOF: its writer died in it.
 func (l *lineReader) next() ([]byte, error) {
-	l.buf = l.buf[:0]
+	if l.buf = l.buf[:0]; cap(l.buf) > MaxRequest {
+		l.buf = nil // one large line does not cost its memory for good
+	}
 	for {
 		part, err := l.in.ReadSlice('\n')
 		if len(l.buf)+len(part) > l.limit {
 			return nil, errLineTooLong
+		}
+		if l.hold != nil {
+			if err := l.hold(len(part)); err != nil {
+				return nil, err
+			}
 		}
 		l.buf = append(l.buf, part...)
 		switch {

@@ -47,6 +47,7 @@ const (
 	kindStopping   = "stopping"
 	kindEarly      = "early"
 	kindElsewhere  = "elsewhere"
+	kindCrowded    = "crowded"
 )
 
 // problem is an error on its way. The errors that a caller tells apart arrive

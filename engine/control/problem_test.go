@@ -16,6 +16,7 @@ func TestProblemsOfAHostArrive(t *testing.T) {
 		&serve.MismatchError{Task: "t", What: "fingerprint", Client: "a", Host: "b"},
 		&serve.SupersededError{Pipeline: "p"},
 		serve.ErrStopping,
+		serve.ErrCrowded,
 	} {
 		if got := problemOf(err).decode(); !reflect.DeepEqual(got, err) {
 			t.Errorf("%#v arrives as %#v", err, got)

@@ -34,6 +34,8 @@ func (p *problem) ofHost(err error) bool {
 		p.Kind, p.Spec = kindSpec, wrong
 	case errors.Is(err, serve.ErrStopping):
 		p.Kind = kindStopping
+	case errors.Is(err, serve.ErrCrowded):
+		p.Kind = kindCrowded
 	default:
 		return false
 	}
@@ -54,6 +56,8 @@ func (p *problem) decodeHost() error {
 		return &serve.ElsewhereError{Pipeline: p.Name, File: p.Detail, Running: p.Running}
 	case kindSpec:
 		return p.Spec
+	case kindCrowded:
+		return serve.ErrCrowded
 	case kindStopping:
 		return serve.ErrStopping
 	}

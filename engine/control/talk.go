@@ -47,6 +47,7 @@ type said struct {
 func (t *talk) run(ctx context.Context, host *serve.Host) {
 	s := host.Session()
 	defer s.Close()
+	t.in.hold = s.Hold
 	ctx, cancel := context.WithCancel(ctx)
 	lines := make(chan said)
 	var reading sync.WaitGroup
@@ -116,6 +117,8 @@ func (t *talk) command(ctx context.Context, s *serve.Session, l said) bool {
 	switch {
 	case errors.Is(l.err, errLineTooLong):
 		return t.end(&RequestError{Message: fmt.Sprintf("a command may have %d bytes", MaxCommand)})
+	case errors.Is(l.err, serve.ErrCrowded):
+		return t.end(l.err)
 	case l.err != nil:
 		return false // the client is gone
 	}

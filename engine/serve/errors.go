@@ -8,6 +8,10 @@ import (
 // ErrStopping is what a submission meets when the host is about to end.
 var ErrStopping = errors.New("the server is stopping, and takes nothing new")
 
+// ErrCrowded is what a submission meets when those that are not complete hold as
+// many bytes as they may together.
+var ErrCrowded = errors.New("the server holds as much of unfinished submissions as it has room for: submit again in a moment")
+
 // RootError is a state root that another host owns.
 type RootError struct{ Root, Owner string }
 

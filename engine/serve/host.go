@@ -64,6 +64,7 @@ type Host struct {
 	ctx  context.Context // of all engines; its end kills them
 	kill context.CancelCauseFunc
 	busy sync.WaitGroup // everything that the host started
+	room room           // for sessions that are not installed yet
 
 	mu       sync.Mutex
 	stopping bool

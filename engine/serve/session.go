@@ -13,13 +13,14 @@ import (
 	"operon/spec"
 )
 
-// Session is one client's conversation with a host. Do, Take and Close are
+// Session is one client's conversation with a host. Its methods but Hold are
 // called from one goroutine.
 type Session struct {
 	h          *Host
 	id         string
 	pipeline   string        // "" before hello
 	superseded chan struct{} // closed by the host
+	share      share
 	feed       *feed
 	run        *run // what it hears, after initialization_complete
 	closed     bool
@@ -36,7 +37,7 @@ func (h *Host) Session() *Session {
 	h.mu.Lock()
 	h.sessions++
 	h.mu.Unlock()
-	return &Session{h: h, superseded: make(chan struct{}), feed: newFeed(), created: map[string]bool{}, scheduled: map[string]bool{}}
+	return &Session{h: h, share: share{room: &h.room}, superseded: make(chan struct{}), feed: newFeed(), created: map[string]bool{}, scheduled: map[string]bool{}}
 }
 
 // Close ends the session. What it has not completed never was; what runs goes on.
@@ -45,6 +46,7 @@ func (s *Session) Close() {
 		return
 	}
 	s.closed = true
+	s.share.giveBack()
 	s.h.mu.Lock()
 	s.h.sessions--
 	if s.h.control[s.pipeline] == s {
@@ -58,6 +60,11 @@ func (s *Session) Close() {
 
 // Installed reports whether initialization_complete was taken.
 func (s *Session) Installed() bool { return s.run != nil }
+
+// Hold counts n bytes of a command that is on its way, as they come in: what all
+// sessions hold until they are installed or closed is bounded by MaxHeld, and
+// one byte more is ErrCrowded. No call may come after Close.
+func (s *Session) Hold(n int) error { return s.share.take(n) }
 
 // Superseded is closed when another session has taken control.
 func (s *Session) Superseded() <-chan struct{} { return s.superseded }
@@ -100,7 +107,11 @@ func (s *Session) Do(ctx context.Context, c Command) (*Answer, error) {
 	case Schedule:
 		return a, s.schedule(c.Task)
 	}
-	return a, s.complete(a)
+	if err := s.complete(a); err != nil {
+		return nil, err
+	}
+	s.share.giveBack()
+	return a, nil
 }
 
 // inOrder refuses a command that can't come now.

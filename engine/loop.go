@@ -70,6 +70,7 @@ type loop struct {
 	killed      bool  // at once
 	sick        error // the machine's or the data's fault
 	runID       string
+	begun       uint64 // the batch that says that the run has begun
 	saidState   RunState
 	failures    failures
 	lastTick    time.Time

@@ -455,18 +455,15 @@ func (e *Engine) begin(l *loop, pl *plan, r *restored) {
 			m.DropDataflow(id) // an engine was killed before it could
 		}
 	}
-	var prune []string // tasks
 	for _, o := range pl.orphans {
 		l.data.SetState(o.ID, storage.Retired)
 		m.DropDataflow(o.ID)
-		prune = append(prune, o.Task)
 	}
 	for _, t := range e.p.Tasks {
 		d := pl.decisions[t.Index]
 		if d.Action == actionReplace {
 			l.data.SetState(d.Old, storage.Retired)
 			m.DropDataflow(d.Old)
-			prune = append(prune, t.Name)
 		}
 		f := l.flows[t.Index]
 		h := f.header(pl.foot.Updated)
@@ -488,15 +485,38 @@ func (e *Engine) begin(l *loop, pl *plan, r *restored) {
 	}
 	l.write(m, l.table.Changes())
 	number := l.commits.submit(l.data, m, true)
-	l.data = &storage.Batch{}
+	l.begun, l.data = number, &storage.Batch{}
 	// The logs of what is retired go when it is so for good, and before a job
 	// writes new ones.
-	if len(prune) == 0 || l.commits.wait(number) != nil {
+	stale := l.staleLogs(r)
+	if len(stale) == 0 || l.commits.wait(number) != nil {
 		return // the loop hears of an error
 	}
-	for _, task := range prune {
+	for _, task := range stale {
 		l.pruneLogs(task)
 	}
+}
+
+// staleLogs are the tasks with logs of earlier dataflows alone: those that are no
+// more, and those of which nothing was noted. An engine that was killed may have
+// left some of any run.
+func (l *loop) staleLogs(r *restored) (tasks []string) {
+	folders, err := os.ReadDir(l.logs)
+	if err != nil {
+		return nil // there are none, or pruneLogs would fail likewise
+	}
+	for _, f := range folders {
+		if t := l.p.Task(f.Name()); f.IsDir() && (t == nil || !l.noted(t, r)) {
+			tasks = append(tasks, f.Name())
+		}
+	}
+	return tasks
+}
+
+// noted reports whether jobs of a task's dataflow had ended when the run began.
+func (l *loop) noted(t *spec.TaskSpec, r *restored) bool {
+	c := l.table.Counts(t.Index)
+	return c.Done+c.Holes > 0 || len(r.failed[t.Index]) > 0
 }
 
 // pruneLogs removes the logs of a task whose jobs run again.
@@ -528,6 +548,9 @@ func (e *Engine) finish(ctx context.Context, l *loop, started time.Time) (*Summa
 	if foot.Summary, err = json.Marshal(s); err != nil {
 		return s, fmt.Errorf("this is a bug: %w", err)
 	}
+	// Data that says how a run ended never stands beside metadata that has not heard
+	// of the run: that is what an old copy looks like. An error comes again below.
+	_ = l.commits.wait(l.begun)
 	footprints(foot, l.data, m)
 	for _, f := range l.flows {
 		m.PutDataflow(f.noted(f.lastState(l.table.Counts(f.task.Index))))

@@ -30,6 +30,15 @@ func childDo(do string) int {
 			select {} // until it has arrived
 		}
 	}
+	if do == "live" {
+		n, err := liveChild(dir)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		fmt.Println(n)
+		return 0
+	}
 	if err := upkeep(context.Background(), do, dir, file, hook); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1

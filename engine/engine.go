@@ -136,10 +136,25 @@ func (e *Engine) open() (err error) {
 
 // foreign is a *ForeignError if a state is not of this pipeline file.
 func (e *Engine) foreign(last meta.Footprint) error {
-	if last.Pipeline == "" || last.Pipeline == e.p.Name && (last.File == filepath.Base(e.p.File) || e.o.Adopt) {
+	if last.Pipeline == "" || last.Pipeline == e.p.Name && (last.File == filepath.Base(e.p.File) && !e.elsewhere(last) || e.o.Adopt) {
 		return nil
 	}
-	return &ForeignError{Dir: e.dir, Pipeline: last.Pipeline, File: last.File}
+	return &ForeignError{Dir: e.dir, Pipeline: last.Pipeline, File: filepath.Join(decodeAsked(last.Asked).Dir, last.File)}
+}
+
+// elsewhere reports whether the file that ran here last still lies in another
+// folder: two files of one name would take each other's results for their own. A
+// project that was copied or moved as a whole, its state with it, is not.
+func (e *Engine) elsewhere(last meta.Footprint) bool {
+	dir := decodeAsked(last.Asked).Dir
+	if dir == "" || dir == e.o.Dir {
+		return false
+	}
+	if rel, err := filepath.Rel(e.o.Dir, e.dir); err == nil && filepath.IsLocal(rel) {
+		return false
+	}
+	_, err := os.Stat(filepath.Join(dir, last.File))
+	return err == nil
 }
 
 // pipeline is the pipeline as it is wanted now.

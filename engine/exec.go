@@ -137,6 +137,9 @@ func argumentsOf(r *storage.Reader, p *spec.Pipeline, t *spec.TaskSpec, flows ma
 		d.Producers = append(d.Producers, h.ID)
 	}
 	args, err := worker.NewKeys().Arguments(r, d, c)
+	if lost, ok := errors.AsType[*worker.FileDamage](err); ok {
+		return nil, &InconsistentError{Task: t.Name, Coord: c.Format(t.ContextNames()), Detail: lost.Detail}
+	}
 	var damage *storage.Damage
 	if errors.Is(err, storage.ErrNoRecord) || errors.As(err, &damage) {
 		return nil, fmt.Errorf("%w: what task %s takes at %q (%v)", ErrNotThereYet, t.Name, c.Format(t.ContextNames()), err)

@@ -189,7 +189,7 @@ func givenParams(p *spec.Pipeline) map[string]string {
 // asked is what the run was asked for, with what a later one needs to say why it
 // runs something again.
 func (e *Engine) asked(pl *plan) asked {
-	a := asked{Params: givenParams(e.p), Until: e.o.Until, Only: e.o.Only, Sample: e.o.Sample, Fields: map[string][]spec.Field{}, Reasons: map[string]string{}, Began: time.Now()}
+	a := asked{Dir: e.o.Dir, Params: givenParams(e.p), Until: e.o.Until, Only: e.o.Only, Sample: e.o.Sample, Fields: map[string][]spec.Field{}, Reasons: map[string]string{}, Began: time.Now()}
 	a.Saves = decodeAsked(e.stores.last.Asked).Saves.still(e.p, pl.decisions)
 	for _, t := range e.p.Tasks {
 		if pl.redo[t.Name] {
@@ -592,6 +592,7 @@ func (l *loop) summary() *Summary {
 		if f.wanted && l.halted() {
 			undone = t.Waiting - f.skipped
 		}
+		t.DataflowState = f.lastState(l.table.Counts(n))
 		s.Tasks = append(s.Tasks, TaskSummary{TaskStatus: t, Executed: f.executed, Undone: undone})
 		s.Waiting += t.Waiting
 		left += undone

@@ -70,6 +70,7 @@ func (s *stores) known() map[uint64]*flowImage {
 
 // asked is what a run was asked for, as the footprint keeps it.
 type asked struct {
+	Dir    string            `json:"dir,omitempty"` // of the pipeline file
 	Params map[string]string `json:"params,omitempty"`
 	Until  []string          `json:"until,omitempty"`
 	// Only and Sample as in Options, until all that they ask for is done.
@@ -277,6 +278,9 @@ func stateError(dir, doing string, err error) error {
 	if errors.As(err, &damage) {
 		return &DamagedError{Path: filepath.Join(dir, storage.DataFile), Detail: damage.Detail, Mend: mendData}
 	}
+	if damage, ok := errors.AsType[*meta.Damage](err); ok {
+		return &DamagedError{Path: filepath.Join(dir, meta.FileName), Detail: damage.Detail, Mend: "operon rebuild, or the next run, makes it again from the data"}
+	}
 	var newerData *storage.NewerError
 	if errors.As(err, &newerData) {
 		return &NewerError{Dir: dir, Have: newerData.Have, Know: newerData.Know}
@@ -350,8 +354,10 @@ func claimDir(dir string) error {
 	if err != nil {
 		return stateError(dir, "look at the state directory", err)
 	}
+	last, err := lastFootprint(dir)
+	ours := err == nil && last.Pipeline != "" // and the mark was lost
 	for _, e := range entries {
-		if e.Name() != markerFile+".tmp" {
+		if !ours && e.Name() != markerFile+".tmp" {
 			return &NotOursError{Dir: dir, Holds: e.Name()}
 		}
 	}

@@ -19,7 +19,7 @@ func (a *app) dropCommand() *cli.Command {
 			if _, names := fileFirst(c.Args().Slice()); len(names) == 0 {
 				return usagef("drop wants at least one TASK; operon quit ends the whole run")
 			}
-			return a.command(c, "dropped", func(ctx context.Context, e *control.Client, tasks []string) error {
+			return a.command(c, "dropped (and what needs it):", func(ctx context.Context, e *control.Client, tasks []string) error {
 				return e.Drop(ctx, tasks)
 			})
 		},

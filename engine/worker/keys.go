@@ -29,4 +29,4 @@ func (l Locate) find(dataflow uint64, job coord.Coord) (uint64, coord.Coord, err
 type Keys struct{ assembler }
 
 // NewKeys makes one.
-func NewKeys() *Keys { return &Keys{assembler{slices: newSlices()}} }
+func NewKeys() *Keys { return &Keys{assembler{slices: newSlices(), trust: newTrust()}} }

@@ -15,6 +15,16 @@ import (
 	"operon/storage"
 )
 
+// FileDamage is a stored file that is there no more, or not as it was written.
+type FileDamage struct{ *storage.Damage }
+
+func fileDamage(format string, args ...any) error {
+	return &FileDamage{&storage.Damage{Detail: fmt.Sprintf(format, args...)}}
+}
+
+// Unwrap makes it the damage that it is.
+func (d *FileDamage) Unwrap() error { return d.Damage }
+
 // trust remembers the files that were found to hold what their digest says, and
 // what tells that nobody has written to them since. A file is read once.
 type trust struct {
@@ -78,11 +88,11 @@ func (t *trust) stored(f *value.FileInfo) error {
 	ok, err := t.holds(f.Path, f.SHA256, true)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return &storage.Damage{Detail: fmt.Sprintf("the stored file %s (%s) is missing", f.Name, filepath.Base(f.Path))}
+		return fileDamage("the stored file %s (%s) is missing", f.Name, filepath.Base(f.Path))
 	case err != nil:
 		return fmt.Errorf("look at stored file %s: %w", f.Name, err)
 	case !ok:
-		return &storage.Damage{Detail: fmt.Sprintf("the stored file %s (%s) is not what was written", f.Name, filepath.Base(f.Path))}
+		return fileDamage("the stored file %s (%s) is not what was written", f.Name, filepath.Base(f.Path))
 	}
 	return nil
 }

@@ -12,7 +12,6 @@ import (
 	"operon/engine/frontier"
 	"operon/engine/worker"
 	"operon/meta"
-	"operon/spec/coord"
 )
 
 // crew is the workers as the loop sees them. It is the one source of commands:
@@ -30,7 +29,8 @@ type crew struct {
 	next      uint64 // the first id that was never installed
 	commands  uint64 // RunJobs sent so far
 	orders    map[uint64]*order
-	reduced   int // how often the history was reduced when it was last made durable
+	open      []*order // of those, the ones that jobs may be added to, oldest first
+	reduced   int      // how often the history was reduced when it was last made durable
 	dead      []*worker.Worker
 	deaths    int // of workers, since a command was last answered
 	patience  time.Duration
@@ -52,10 +52,16 @@ type hand struct {
 type order struct {
 	flow     *flow
 	hand     *hand
+	df       *worker.Dataflow // the configuration that it runs under
 	cmd      worker.RunJobs
-	answered map[coord.Coord]struct{} // jobs whose result has come already; nil: none
-	gpus     []string                 // what its jobs have for themselves
-	shared   int                      // the pool it counts in, or noPool
+	jobs     []worker.Job // that were not answered
+	failures int          // among its results
+	added    int          // jobs, since others were last counted as passed over
+	died     bool         // its process, with jobs that it held
+	late     bool         // jobs were added: the last answer may leave some out
+	gpus     []string     // what its jobs have for themselves
+	env      []string     // of its jobs
+	shared   int          // the pool it counts in, or noPool
 	needs    needs
 }
 
@@ -141,14 +147,27 @@ func (c *crew) run(o *order, jobs []worker.Job) {
 	c.commands++
 	o.hand = c.choose()
 	o.hand.busy++
-	o.cmd = worker.RunJobs{Command: c.commands, Dataflow: o.flow.id, Jobs: jobs}
+	o.cmd = worker.RunJobs{Command: c.commands, Dataflow: o.flow.id, Jobs: jobs, Open: o.flow.opens()}
+	o.jobs = jobs
 	c.orders[o.cmd.Command] = o
+	if o.cmd.Open {
+		c.open = append(c.open, o)
+	}
 	o.hand.Send(o.cmd)
+}
+
+// add sends further jobs to the worker that has an open order.
+func (c *crew) add(o *order, jobs []worker.Job) {
+	o.jobs, o.late = append(slices.Clip(o.jobs), jobs...), true
+	o.hand.Send(worker.AddJobs{Command: o.cmd.Command, Dataflow: o.cmd.Dataflow, Jobs: jobs, Failures: o.failures})
 }
 
 // ended takes an order off, with its last answer.
 func (c *crew) ended(o *order) {
 	delete(c.orders, o.cmd.Command)
+	if o.cmd.Open {
+		c.open = slices.DeleteFunc(c.open, func(p *order) bool { return p == o })
+	}
 	o.hand.busy--
 	c.deaths = 0
 }

@@ -22,12 +22,19 @@ func (l *loop) apply(done worker.JobsDone) {
 		discard(done.Results) // it was given up
 		return
 	}
+	if done.More || o.late {
+		o.has(done.Results)
+	}
+	if !done.More && o.late {
+		done.Results = append(done.Results, o.unanswered()...) // they were added too late
+	}
 	l.vacate(o, &done)
 	f := o.flow
 	if f.frozen {
 		discard(done.Results) // nobody may build on them: the dataflow is dropped
 		return
 	}
+	f.heed(o, &done)
 	ran, took := 0, time.Duration(0)
 	for i := range done.Results {
 		r := &done.Results[i]
@@ -46,6 +53,7 @@ func (l *loop) apply(done worker.JobsDone) {
 			l.failed(f, r)
 		default:
 			if !r.Reused {
+				l.crew.deaths = 0 // something is done, although its command may go on
 				ran++
 				took += time.Duration(r.Record.End - r.Record.Start)
 			}

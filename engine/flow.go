@@ -37,6 +37,7 @@ type flow struct {
 	retrying int                           // jobs that wait for their next attempt
 	pace     pace
 	stay     stay   // what its processes hold that stay
+	wary     bool   // see heed
 	passed   int    // starts that took the room it waits for
 	turn     uint64 // see limits
 	skipped  int64  // jobs that may run, and are not asked for
@@ -77,6 +78,14 @@ func (f *flow) limits() limits {
 		l.batch = f.pace.batch(n, n) // nobody knows how long they take
 	}
 	return l
+}
+
+// opens reports whether the flow's commands are open to further jobs: those of a
+// process that stays, and is given no more jobs than it has places for. Where jobs
+// are so fast that a command takes many, nothing is gained.
+func (f *flow) opens() bool {
+	n := f.df.Batches()
+	return f.df.Stays() && n > 1 && !f.wary && f.pace.batch(n, n) == n
 }
 
 // empty forgets all jobs that were to run.

@@ -134,6 +134,7 @@ func (l *loop) handOut(o *order, jobs []worker.Job, kept []string) {
 		l.gpus = slices.DeleteFunc(l.gpus, func(gpu string) bool { return slices.Contains(o.gpus, gpu) })
 		env = []string{cudaDevices + "=" + strings.Join(o.gpus, ",")}
 	}
+	o.env = env
 	for i := range jobs {
 		jobs[i].Env = env
 	}

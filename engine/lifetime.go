@@ -203,11 +203,7 @@ func (l *loop) lost(o *order, why error, blame bool) {
 	f := o.flow
 	deaths := l.crew.deaths
 	done := worker.JobsDone{Command: o.cmd.Command, Dataflow: f.id}
-	for _, job := range o.cmd.Jobs {
-		if _, answered := o.answered[job.Coord]; !answered {
-			done.Results = append(done.Results, worker.Result{Job: job})
-		}
-	}
+	done.Results = o.unanswered()
 	l.vacate(o, &done)
 	l.crew.deaths = deaths // this was no answer
 	if o.shared != noPool && l.room.pools[o.shared].starts != nil {
@@ -243,14 +239,31 @@ func (l *loop) lost(o *order, why error, blame bool) {
 	}
 }
 
-// has notes which jobs of a command are answered while it goes on.
+// has notes which jobs of a command are answered while it goes on. A job may come
+// back to it later.
 func (o *order) has(results []worker.Result) {
-	if o.answered == nil {
-		o.answered = map[coord.Coord]struct{}{}
-	}
+	answered := make(map[coord.Coord]struct{}, len(results))
 	for i := range results {
-		o.answered[results[i].Job.Coord] = struct{}{}
+		answered[results[i].Job.Coord] = struct{}{}
+		if results[i].Failure != nil {
+			o.failures++
+		}
 	}
+	left := make([]worker.Job, 0, len(o.jobs)) // the worker has the other
+	for _, job := range o.jobs {
+		if _, gone := answered[job.Coord]; !gone {
+			left = append(left, job)
+		}
+	}
+	o.jobs = left
+}
+
+// unanswered are the jobs that nobody will answer any more, as never begun.
+func (o *order) unanswered() (out []worker.Result) {
+	for _, job := range o.jobs {
+		out = append(out, worker.Result{Job: job})
+	}
+	return out
 }
 
 // errDropped is what Drop says of tasks that are done.

@@ -349,10 +349,8 @@ func (l *loop) busyJobs() map[*flow]map[coord.Coord]struct{} {
 		out[f][c] = struct{}{}
 	}
 	for _, o := range l.crew.orders {
-		for _, job := range o.cmd.Jobs {
-			if _, answered := o.answered[job.Coord]; !answered {
-				add(o.flow, job.Coord)
-			}
+		for _, job := range o.jobs {
+			add(o.flow, job.Coord)
 		}
 	}
 	for _, d := range l.timers {

@@ -175,32 +175,41 @@ func (l *loop) wantedComplete() bool {
 // dispatch fills the free slots from the ready queues.
 func (l *loop) dispatch() {
 	l.nextStart = 0
-	for l.room.free > 0 && !l.halted() && l.aheadJobs <= maxAhead {
+	for l.room.free > 0 && l.mayStart() {
 		room := l.room
 		room.free = min(room.free, l.crew.free())
 		now := time.Now()
 		e := l.entries()
 		n, jobs, wait := pick(e.limits, room, now)
 		if l.nextStart = wait; n < 0 {
-			return
+			break
 		}
 		f, pin := l.flows[e.limits[n].flow], e.pins[n]
 		if l.makeRoom(f, pin, e.kept) {
 			continue
 		}
-		var batch []worker.Job
-		if pin != nil {
-			batch = f.takePinned(pin, jobs)
-		} else {
-			batch = f.take(jobs)
-		}
-		if f.ready() == 0 {
-			l.active = slices.DeleteFunc(l.active, func(a *flow) bool { return a == f })
-		}
+		batch := l.takeJobs(f, pin, jobs)
 		o := l.occupy(f, batch, pin, e.kept)
 		l.passOver(e, n, now)
 		l.crew.run(o, batch)
 	}
+	l.topUp()
+}
+
+// mayStart reports whether new jobs may start at all.
+func (l *loop) mayStart() bool { return !l.halted() && l.aheadJobs <= maxAhead }
+
+// takeJobs takes up to n ready jobs of f: those of pin, if there is one.
+func (l *loop) takeJobs(f *flow, pin *pinned, n int) (batch []worker.Job) {
+	if pin != nil {
+		batch = f.takePinned(pin, n)
+	} else {
+		batch = f.take(n)
+	}
+	if f.ready() == 0 {
+		l.active = slices.DeleteFunc(l.active, func(a *flow) bool { return a == f })
+	}
+	return batch
 }
 
 // push makes jobs ready.

@@ -36,6 +36,11 @@ type bodies func(*spec.TaskSpec) (body.Runner, error)
 
 // startWith is start with something around the bodies.
 func (p *project) startWith(o engine.Options, around func(bodies) bodies) *live {
+	return p.startOf(o, func(r *enginetest.Rendezvous, _ *spec.Pipeline) bodies { return around(r.Body) })
+}
+
+// startOf is start with bodies made for the pipeline.
+func (p *project) startOf(o engine.Options, around func(*enginetest.Rendezvous, *spec.Pipeline) bodies) *live {
 	t := p.t.(*testing.T)
 	t.Helper()
 	pl, err := engine.LoadFile(p.file, engine.LoadOptions{})
@@ -43,7 +48,7 @@ func (p *project) startWith(o engine.Options, around func(bodies) bodies) *live 
 		t.Fatal(err)
 	}
 	l := &live{t: t, r: enginetest.New(t), done: make(chan struct{})}
-	o.Dir, o.Bodies = p.dir, around(l.r.Body)
+	o.Dir, o.Bodies = p.dir, around(l.r, pl)
 	if l.e, err = engine.New(pl, o); err != nil {
 		t.Fatal(err)
 	}

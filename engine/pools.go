@@ -30,19 +30,14 @@ func sharedPool(p *spec.Pipeline, t *spec.TaskSpec) int {
 // occupy takes what a command of these jobs needs: the GPUs of pin, if there is
 // one; kept are those that it must not have.
 func (l *loop) occupy(f *flow, jobs []worker.Job, pin *pinned, kept []string) *order {
-	o := &order{flow: f, shared: f.shared, needs: f.needs}
+	o := &order{flow: f, df: f.df, shared: f.shared, needs: f.needs}
 	l.running++
 	l.room.free--
 	f.running++
-	f.jobs += int64(len(jobs))
-	f.changed = true
 	if f.shared != noPool {
-		p := &l.room.pools[f.shared]
-		p.running++
-		if p.starts != nil {
-			p.starts.take(len(jobs))
-		}
+		l.room.pools[f.shared].running++
 	}
+	l.begin(o, len(jobs))
 	l.room.left = l.room.left.minus(f.needs)
 	if pin != nil {
 		o.gpus = pin.gpus
@@ -50,6 +45,18 @@ func (l *loop) occupy(f *flow, jobs []worker.Job, pin *pinned, kept []string) *o
 	l.handOut(o, jobs, kept)
 	f.keep(o)
 	return o
+}
+
+// begin counts jobs of a command that are to begin.
+func (l *loop) begin(o *order, jobs int) {
+	f := o.flow
+	f.jobs += int64(jobs)
+	f.changed = true
+	if o.shared != noPool {
+		if p := &l.room.pools[o.shared]; p.starts != nil {
+			p.starts.take(jobs)
+		}
+	}
 }
 
 // vacate gives back what a command had, and the starts of jobs that did not
@@ -68,7 +75,6 @@ func (l *loop) vacate(o *order, done *worker.JobsDone) {
 		}
 	}
 	if done.More {
-		o.has(done.Results)
 		return
 	}
 	l.crew.ended(o)

@@ -163,6 +163,9 @@ type trialPart struct {
 // Stopped implements body.Batch.
 func (trialPart) Stopped() bool { return false }
 
+// More implements body.Batch.
+func (trialPart) More(int, func()) []*body.Job { return nil }
+
 // Idle implements body.Batch.
 func (trialPart) Idle() {}
 

@@ -20,10 +20,10 @@ type batch struct {
 	*persistent
 	ctx  context.Context
 	slot *Slot
-	jobs []*Job
+	jobs []*Job // that were given, and have not begun
 	to   Batch
 
-	next   int        // of jobs
+	begun  int        // jobs
 	held   []*request // under way, oldest first
 	failed bool       // no more jobs may begin
 	fresh  bool       // something ended since Idle
@@ -35,7 +35,7 @@ type batch struct {
 type request struct {
 	*attempt
 	id       uint64
-	index    int // of jobs
+	index    int // of all jobs that were given
 	start    time.Time
 	deadline time.Time // zero: none
 	late     bool      // it took longer than its timeout
@@ -60,20 +60,35 @@ func (p *persistent) RunBatch(ctx context.Context, slot *Slot, jobs []*Job, to B
 
 // fill begins jobs as long as the process may be given more.
 func (b *batch) fill() {
-	for len(b.held) < max(1, b.task.Body.Concurrency) && b.mayBegin() {
+	for room := b.room(); room > 0 && b.mayBegin(); room = b.room() {
+		if len(b.jobs) == 0 && !b.more(room) {
+			return
+		}
 		if b.s == nil && !b.rested() {
 			return
 		}
-		r := &request{attempt: b.attempt(b.jobs[b.next]), index: b.next, start: time.Now()}
-		b.next++
+		r := &request{attempt: b.attempt(b.jobs[0]), index: b.begun, start: time.Now()}
+		b.jobs, b.begun = b.jobs[1:], b.begun+1
 		if f := b.begin(r); f != nil {
 			b.fail(r, f)
 		}
 	}
 }
 
+// room is how many jobs more the process may hold.
+func (b *batch) room() int { return max(1, b.task.Body.Concurrency) - len(b.held) }
+
+// more asks for further jobs, as long as there is a process that serves this batch.
+func (b *batch) more(room int) bool {
+	if b.s == nil {
+		return false
+	}
+	b.jobs = b.to.More(room, b.s.Wake)
+	return len(b.jobs) > 0
+}
+
 func (b *batch) mayBegin() bool {
-	return b.next < len(b.jobs) && !b.failed && b.ctx.Err() == nil && !b.to.Stopped() && (b.s == nil || !b.s.dying)
+	return !b.failed && b.ctx.Err() == nil && !b.to.Stopped() && (b.s == nil || !b.s.dying)
 }
 
 // rested waits until a process may be started, and reports whether one still is
@@ -329,10 +344,10 @@ func (a *answer) failure() *Failure {
 	return f
 }
 
-// fail ends a job that failed. No other job begins in this batch: whether one
-// may is for the engine to say.
+// fail ends a job that failed. No other job begins of those that are here: whether
+// one may is for the engine to say, and it does so by giving more.
 func (b *batch) fail(r *request, f *Failure) {
-	b.failed = true
+	b.failed = b.failed || len(b.jobs) > 0
 	b.fresh = true
 	b.to.Done(r.index, nil, r.giveUp(f))
 }
@@ -397,7 +412,7 @@ func (b *batch) failHeld(f *Failure) {
 	b.held = nil
 	for _, r := range held {
 		own := *f
-		own.Usage = Usage{Start: r.start, Wall: time.Since(r.start)}
+		own.Usage, own.Died = Usage{Start: r.start, Wall: time.Since(r.start)}, true
 		b.fail(r, &own)
 	}
 }
@@ -423,7 +438,7 @@ func (b *batch) died() {
 		case late:
 			f = *failf(KindLost, "the worker that held it was stopped: another of its jobs took too long")
 		}
-		f.Usage = Usage{Start: r.start, Wall: time.Since(r.start)}
+		f.Usage, f.Died = Usage{Start: r.start, Wall: time.Since(r.start)}, true
 		b.fail(r, &f)
 	}
 }

@@ -46,8 +46,9 @@ type Job struct {
 // process, which has several in flight.
 type BatchRunner interface {
 	Runner
-	// RunBatch runs jobs of the same Env on slot, as Run does each. It returns
-	// when all that began have ended; after the first that failed none begins.
+	// RunBatch runs jobs of the same Env on slot, as Run does each, and those that
+	// it is given meanwhile. It returns when all that began have ended; after one
+	// that failed none begins that it was given before.
 	RunBatch(ctx context.Context, slot *Slot, jobs []*Job, b Batch)
 	// Close ends the processes that the runner keeps: they are asked to finish,
 	// and killed after the task's grace period, or when ctx ends. It may be called
@@ -68,9 +69,12 @@ type Sharer interface {
 type Batch interface {
 	// Stopped reports whether no further job may begin.
 	Stopped() bool
-	// Done takes how jobs[i] ended: a result or a failure. It is called once for
-	// each that began.
+	// Done takes how job i ended, counted from 0 over all that were given: a result
+	// or a failure. It is called once for each that began.
 	Done(i int, res *Result, f *Failure)
+	// More are further jobs, at most room: so many could begin now. Where there are
+	// fewer, wake is called, by any goroutine, once there may be more.
+	More(room int, wake func()) []*Job
 	// Idle is called when jobs are under way and none has ended for a moment: what
 	// Done has taken should not wait for them.
 	Idle()

@@ -8,7 +8,8 @@
 //
 // A worker's processes stay from job to job: a [BatchRunner] hands them the jobs of
 // a command one after another, several at once if the task says so, and reads the
-// answers on the slot's own thread. They end with Close.
+// answers on the slot's own thread; where jobs end, it asks for further ones. They
+// end with Close.
 //
 // # Caveats
 //

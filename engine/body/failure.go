@@ -41,6 +41,7 @@ type Failure struct {
 	// (EX_TEMPFAIL) says true, a worker what its answer's `retry` says.
 	Retryable  *bool
 	RetryAfter time.Duration // a further attempt should not begin before; 0: nothing is said
+	Died       bool          // the worker that held the job ended, and so did the others that it held
 }
 
 // exitTryAgain is the exit status of a program that asks to be run again

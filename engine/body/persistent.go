@@ -91,6 +91,9 @@ func (*oneJob) Stopped() bool { return false }
 // Done implements Batch.
 func (o *oneJob) Done(_ int, res *Result, f *Failure) { o.result, o.failure = res, f }
 
+// More implements Batch.
+func (*oneJob) More(int, func()) []*Job { return nil }
+
 // Idle implements Batch.
 func (*oneJob) Idle() {}
 

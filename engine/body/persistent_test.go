@@ -48,6 +48,7 @@ type outcomes struct {
 	failures []*Failure
 	order    []int
 	stop     func() bool
+	more     func(room int, wake func()) []*Job
 	idle     int
 }
 
@@ -57,6 +58,15 @@ func newOutcomes(n int) *outcomes {
 
 func (o *outcomes) Stopped() bool { return o.stop != nil && o.stop() }
 func (o *outcomes) Idle()         { o.idle++ }
+func (o *outcomes) More(room int, wake func()) []*Job {
+	if o.more == nil {
+		return nil
+	}
+	jobs := o.more(room, wake)
+	o.results = append(o.results, make([]*Result, len(jobs))...)
+	o.failures = append(o.failures, make([]*Failure, len(jobs))...)
+	return jobs
+}
 func (o *outcomes) Done(i int, res *Result, f *Failure) {
 	if o.results[i] != nil || o.failures[i] != nil || (res == nil) == (f == nil) {
 		panic(fmt.Sprintf("job %d is done twice, or not at all: %v", i, f))

@@ -8,6 +8,10 @@
 //	r.OK("count", "i=1", `1`)
 //	r.Fail("count", "i=0", body.KindExit, "exit status 1")
 //
+// A task with a `worker:` body is run in batches: as many of a command's jobs at once
+// as its `concurrency` says, and those that are added to it meanwhile. The test ends
+// each of them by itself.
+//
 // # Caveats
 //
 // A job that a test never ends keeps the engine waiting until its context is

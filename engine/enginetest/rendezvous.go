@@ -27,7 +27,7 @@ type job struct {
 	attempt int
 	args    []body.Arg
 	env     []string
-	end     chan outcome
+	end     func(outcome) // is called once, and does not wait
 }
 
 type outcome struct {
@@ -40,8 +40,14 @@ func New(t testing.TB) *Rendezvous {
 	return &Rendezvous{t: t, change: make(chan struct{}), jobs: map[string]*job{}, most: map[string]int{}}
 }
 
-// Body is the body of a task, for engine.Options.Bodies.
-func (r *Rendezvous) Body(t *spec.TaskSpec) (body.Runner, error) { return runner{r, t}, nil }
+// Body is the body of a task, for engine.Options.Bodies. Jobs of a `worker:` body
+// are served in batches, as by one process for each command.
+func (r *Rendezvous) Body(t *spec.TaskSpec) (body.Runner, error) {
+	if t.Body.Kind == spec.BodyWorker {
+		return batches{runner{r, t}}, nil
+	}
+	return runner{r, t}, nil
+}
 
 type runner struct {
 	r *Rendezvous
@@ -50,16 +56,27 @@ type runner struct {
 
 // Run waits until the test ends the job.
 func (x runner) Run(ctx context.Context, _ *body.Slot, j *body.Job) (*body.Result, error) {
-	name := x.t.Name + "@" + j.Coord.Format(x.t.ContextNames())
-	me := &job{attempt: j.Attempt, args: j.Args, env: j.Env, end: make(chan outcome, 1)}
-	x.r.start(x.t.Name, name, me)
+	end := make(chan outcome, 1)
+	name, me := x.begin(j, func(o outcome) { end <- o })
 	defer x.r.leave(name, me)
 	select {
-	case o := <-me.end:
+	case o := <-end:
 		return o.result, o.err
 	case <-ctx.Done():
-		return nil, &body.Failure{Kind: body.KindCancelled, Message: "stopped"}
+		return nil, stopped()
 	}
+}
+
+// begin makes a job one that the test may end.
+func (x runner) begin(j *body.Job, end func(outcome)) (name string, me *job) {
+	name = x.t.Name + "@" + j.Coord.Format(x.t.ContextNames())
+	me = &job{attempt: j.Attempt, args: j.Args, env: j.Env, end: end}
+	x.r.start(x.t.Name, name, me)
+	return name, me
+}
+
+func stopped() *body.Failure {
+	return &body.Failure{Kind: body.KindCancelled, Message: "stopped"}
 }
 
 func (r *Rendezvous) start(task, name string, j *job) {
@@ -122,7 +139,7 @@ func (r *Rendezvous) finish(task, coord string, o outcome) int {
 		return 0
 	}
 	r.leave(task+"@"+coord, j) // the next attempt is another job
-	j.end <- o
+	j.end(o)
 	return j.attempt
 }
 

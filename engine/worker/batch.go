@@ -17,21 +17,42 @@ const flushAfter = 20 * time.Millisecond
 // delivery is a batch of jobs of a persistent worker, and what is to become of
 // its results: they are handed on as they come, for a batch may last long.
 type delivery struct {
-	s       *slot
-	cmd     RunJobs
-	of      []int // of each job that runs, its place in cmd.Jobs
-	keys    []inputs
-	ran     []bool // by place in of
-	pending []Result
-	flushed time.Time
+	s        *slot
+	cmd      RunJobs
+	given    []given // to the body, from the first that has not ended on
+	first    int     // number of given[0]: the body counts from 0
+	running  int     // of given: have not ended
+	failures int     // of the command's jobs
+	pending  []Result
+	flushed  time.Time
+}
+
+// given is a job that the body was given.
+type given struct {
+	job   Job
+	in    inputs
+	ended bool
 }
 
 // batch runs a command whose jobs go to one worker process, several at once.
 func (s *slot) batch(cmd RunJobs, runner body.BatchRunner) JobsDone {
 	b := &delivery{s: s, cmd: cmd, flushed: time.Now()}
-	var jobs []*body.Job
+	if jobs := b.give(cmd.Jobs); len(jobs) > 0 {
+		runner.RunBatch(s.ctx, s.body, jobs, b)
+	}
+	for n := range b.given {
+		if g := &b.given[n]; !g.ended {
+			b.add(g, Result{Job: g.job})
+		}
+	}
+	return b.done(false)
+}
+
+// give readies jobs for the body: those that have not ended by that.
+func (b *delivery) give(all []Job) (jobs []*body.Job) {
+	s := b.s
 	err := s.w.cfg.Store.View(func(r *storage.Reader) error {
-		for i, job := range cmd.Jobs {
+		for _, job := range all {
 			if s.stopped() {
 				b.pending = append(b.pending, Result{Job: job})
 				continue
@@ -41,28 +62,20 @@ func (s *slot) batch(cmd RunJobs, runner body.BatchRunner) JobsDone {
 				b.pending = append(b.pending, *early)
 				continue
 			}
-			b.of, b.keys = append(b.of, i), append(b.keys, in)
+			b.given = append(b.given, given{job: job, in: in})
 			// The log is named for its folder alone: the process has its own in there.
 			jobs = append(jobs, s.bodyJob(job, in, filepath.Join(s.conf.df.Task.Name, "job.log")))
 		}
 		return nil
 	})
-	if err != nil {
-		for _, job := range cmd.Jobs {
+	if err != nil { // of which no job knows
+		for _, job := range all {
 			b.pending = append(b.pending, Result{Job: job, Err: err})
 		}
-		return b.done(false)
+		return nil
 	}
-	b.ran = make([]bool, len(jobs))
-	if len(jobs) > 0 {
-		runner.RunBatch(s.ctx, s.body, jobs, b)
-	}
-	for n, ran := range b.ran {
-		if !ran {
-			b.add(n, Result{Job: cmd.Jobs[b.of[n]]})
-		}
-	}
-	return b.done(false)
+	b.running += len(jobs)
+	return jobs
 }
 
 // Stopped implements body.Batch.
@@ -70,23 +83,51 @@ func (b *delivery) Stopped() bool { return b.s.stopped() }
 
 // Done implements body.Batch.
 func (b *delivery) Done(n int, res *body.Result, f *body.Failure) {
-	b.ran[n] = true
-	job := b.cmd.Jobs[b.of[n]]
+	g := &b.given[n-b.first]
+	g.ended = true
+	b.running--
 	var result Result
 	if f != nil {
-		result = Result{Job: job, Failure: f, Log: b.s.w.logOf(f)}
+		result = Result{Job: g.job, Failure: f, Log: b.s.w.logOf(f)}
 	} else {
-		result = b.s.keep(b.s.conf.df, job, b.keys[n].key, b.keys[n].args, res)
+		result = b.s.keep(b.s.conf.df, g.job, g.in.key, g.in.args, res)
 	}
-	b.add(n, result)
+	if result.Failure != nil {
+		b.failures++
+	}
+	b.add(g, result)
+	g.in = inputs{}
+	for len(b.given) > 0 && b.given[0].ended {
+		b.given, b.first = b.given[1:], b.first+1
+	}
 	if f != nil || time.Since(b.flushed) > flushAfter {
 		b.Idle()
 	}
 }
 
-func (b *delivery) add(n int, result Result) {
-	result.Key, result.Claimed = b.keys[n].key, b.s.conf.df.memo() != nil
+func (b *delivery) add(g *given, result Result) {
+	result.Key, result.Claimed = g.in.key, b.s.conf.df.memo() != nil
 	b.pending = append(b.pending, result)
+}
+
+// More implements body.Batch. Whoever could fill the places that stay free hears
+// of them at once.
+func (b *delivery) More(room int, wake func()) []*body.Job {
+	if b.s.intake == nil {
+		return nil
+	}
+	added, stale := b.s.intake.take(room, b.failures, wake)
+	for _, job := range stale {
+		b.pending = append(b.pending, Result{Job: job})
+	}
+	var jobs []*body.Job
+	if len(added) > 0 {
+		jobs = b.give(added)
+	}
+	if (len(jobs) < room || len(stale) > 0) && b.running > 0 {
+		b.Idle()
+	}
+	return jobs
 }
 
 // Idle implements body.Batch: what has ended need not wait for the rest.

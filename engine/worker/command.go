@@ -10,8 +10,9 @@ import (
 //
 // The lifecycle commands go to all workers in one order and form the History:
 // Hello, CreateInstance, UpdateConfiguration, CreateDataflow, Schedule,
-// AllowCompaction and InitializationComplete. RunJobs, CancelJobs, Rest, Peek and
-// CancelPeek go to one worker, name a dataflow or a question, and are never kept.
+// AllowCompaction and InitializationComplete. RunJobs, AddJobs, CancelJobs, Rest,
+// Peek and CancelPeek go to one worker, name a dataflow or a question, and are never
+// kept.
 type Command interface{ command() }
 
 // Hello begins a session, under a name that no other session has. Until
@@ -61,6 +62,21 @@ type RunJobs struct {
 	Command  uint64 // names it in the answer, and in CancelJobs; no other has it
 	Dataflow uint64
 	Jobs     []Job
+	// Open says that AddJobs may come, where a process that stays runs the jobs: so
+	// it is told at once of each that ends and leaves a place free.
+	Open bool
+}
+
+// AddJobs gives an open command further jobs, for places that are free in its
+// process. They are answered as its own. Those that come too late never begin: its
+// last answer leaves them out.
+type AddJobs struct {
+	Command  uint64
+	Dataflow uint64
+	Jobs     []Job // of the command's Env
+	// Failures is how many failures were heard of among the command's results. Jobs
+	// that were sent before one of them was heard of are answered as never begun.
+	Failures int
 }
 
 // Job names one attempt.
@@ -100,6 +116,7 @@ func (Schedule) command()               {}
 func (AllowCompaction) command()        {}
 func (InitializationComplete) command() {}
 func (RunJobs) command()                {}
+func (AddJobs) command()                {}
 func (CancelJobs) command()             {}
 func (Rest) command()                   {}
 func (Peek) command()                   {}
@@ -108,7 +125,7 @@ func (CancelPeek) command()             {}
 // Lifecycle reports whether a command is part of the history.
 func Lifecycle(c Command) bool {
 	switch c.(type) {
-	case RunJobs, CancelJobs, Rest, Peek, CancelPeek:
+	case RunJobs, AddJobs, CancelJobs, Rest, Peek, CancelPeek:
 		return false
 	}
 	return true
@@ -140,7 +157,8 @@ type Response struct {
 type Answer interface{ answer() }
 
 // JobsDone answers a RunJobs: a result a job. The results of one command may come
-// in several answers, in any order; the last one has no More.
+// in several answers, in any order; the last one has no More. Added jobs that even
+// the last one leaves out never began, and never will.
 type JobsDone struct {
 	Command  uint64
 	Dataflow uint64

@@ -10,8 +10,8 @@
 // session begins with Hello, goes on with the whole of what is wanted, and is
 // complete with InitializationComplete; until then nothing of it is applied, and
 // what is installed goes on. So a worker is in one of three stages: creation
-// (nobody has spoken to it), initialization, computation. RunJobs, CancelJobs and
-// Peek go to one worker, at any time, and are never kept.
+// (nobody has spoken to it), initialization, computation. RunJobs, AddJobs,
+// CancelJobs and Peek go to one worker, at any time, and are never kept.
 //
 // The engine's scheduler needs no Peek, CancelJobs or UpdateConfiguration: it reads
 // the store itself, and what it says anew it says in a new session. They are for
@@ -28,7 +28,9 @@
 //
 // A slot is one goroutine on a thread of its own. A body that is a process
 // takes a slot for one job; bodies in process take it for a batch, since their
-// jobs last microseconds. Processes that stay belong to a dataflow on a worker.
+// jobs last microseconds. Processes that stay belong to a dataflow on a worker: a
+// command keeps as many jobs in one as it has places for, and while it runs others
+// are added (AddJobs) in the place of those that end.
 //
 // # When it can't go on
 //

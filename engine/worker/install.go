@@ -26,6 +26,7 @@ type installed struct {
 	cancel    context.CancelFunc
 	active    int // commands that were not answered to their end; under mu
 	cancels   map[uint64]context.CancelFunc
+	intakes   map[uint64]*intake // of open commands; under mu
 }
 
 // configured is one configuration of it: jobs end under the one they began with.
@@ -75,7 +76,7 @@ func (w *Worker) install(d *Dataflow) {
 		w.unsaid.Merge(frontier.InstallAs(d.ID, d.Task.Fingerprint.String()))
 		w.next = d.ID + 1
 	}
-	in := &installed{id: d.ID, cancels: map[uint64]context.CancelFunc{}}
+	in := &installed{id: d.ID, cancels: map[uint64]context.CancelFunc{}, intakes: map[uint64]*intake{}}
 	in.ctx, in.cancel = context.WithCancel(w.ctx)
 	w.installed[d.ID] = in
 	w.fault(PointInstall)

@@ -16,9 +16,10 @@ const maxStash = 1 << 10
 
 // task is a command on its way to a slot.
 type task struct {
-	cmd  RunJobs
-	conf *configured
-	ctx  context.Context
+	cmd    RunJobs
+	conf   *configured
+	ctx    context.Context
+	intake *intake // of an open one, else nil
 }
 
 // runJobs takes in jobs: for a slot, for later, or not at all.
@@ -46,7 +47,13 @@ func (w *Worker) runJobs(c RunJobs) {
 // enqueue lets the next free slot run a command.
 func (w *Worker) enqueue(in *installed, c RunJobs) {
 	t := &task{cmd: c, conf: in.now}
+	if c.Open {
+		t.intake = &intake{}
+	}
 	w.mu.Lock()
+	if c.Open {
+		in.intakes[c.Command] = t.intake
+	}
 	t.ctx, in.cancels[c.Command] = context.WithCancel(in.ctx)
 	in.active++
 	in.now.active++
@@ -60,6 +67,7 @@ func (w *Worker) done(t *task) {
 	w.mu.Lock()
 	in.cancels[t.cmd.Command]()
 	delete(in.cancels, t.cmd.Command)
+	delete(in.intakes, t.cmd.Command)
 	in.active--
 	t.conf.active--
 	unusedNow := t.conf.replaced && t.conf.active == 0

@@ -261,6 +261,8 @@ func (w *Worker) handle(c Command) {
 	case RunJobs:
 		w.say()
 		w.runJobs(c)
+	case AddJobs:
+		w.addJobs(c)
 	case CancelJobs:
 		w.cancelJobs(c)
 	case Rest:

@@ -102,6 +102,9 @@ func (e *edited) edit(rng *rand.Rand, before []edited) (what string) {
 	case 2:
 		d := e.decl[rng.IntN(len(e.decl))]
 		n := fmt.Sprintf("%d", rng.IntN(1000))
+		for slices.ContainsFunc(e.decl, func(d reference.Decl) bool { return d.Task == "x"+n }) {
+			n += "0" // the name is taken
+		}
 		e.decl = append(e.decl, reference.Decl{Task: "x" + n, Out: "X" + n, In: []reference.Ref{{Entity: d.Out}}, For: dimsOf(d)})
 		return "add x" + n
 	case 3:

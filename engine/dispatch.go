@@ -284,11 +284,12 @@ func (b *bucket) next(now time.Time) time.Duration {
 }
 
 const (
-	maxBatch   = 512                   // jobs of one command, at most
-	batchTime  = 5 * time.Millisecond  // how long a command should take
-	firstBatch = 1                     // jobs of the first command
-	oldWeight  = 0.75                  // of what was measured before
-	minJobTime = 500 * time.Nanosecond // nothing is faster
+	maxBatch   = 512                    // jobs of one command, at most
+	batchTime  = 5 * time.Millisecond   // how long a command should take
+	firstBatch = 1                      // jobs of the first command
+	oldWeight  = 0.75                   // of what was measured before
+	minJobTime = 500 * time.Nanosecond  // nothing is faster
+	minTopUp   = 250 * time.Microsecond // between the ends of a command's jobs, for others to take their places one by one
 )
 
 // pace is how long a task's jobs take in process, and so how many go into one
@@ -306,6 +307,13 @@ func (p *pace) add(jobs int, took time.Duration) {
 		return
 	}
 	p.mean = oldWeight*p.mean + (1-oldWeight)*each
+}
+
+// slow reports whether it is worth while to hand out jobs one by one as others end,
+// atOnce of which run at once: they do not wait for each other in a process that
+// does one after another. It is where nobody knows yet.
+func (p *pace) slow(atOnce int) bool {
+	return p.mean == 0 || p.batch(atOnce, 1) == atOnce && p.mean >= float64(minTopUp)*float64(atOnce)
 }
 
 // batch is how many jobs one command takes, atOnce of which run at once; first is

@@ -85,7 +85,7 @@ func (f *flow) limits() limits {
 // are so fast that a command takes many, nothing is gained.
 func (f *flow) opens() bool {
 	n := f.df.Batches()
-	return f.df.Stays() && n > 1 && !f.wary && f.pace.batch(n, n) == n
+	return f.df.Stays() && n > 1 && !f.wary && f.pace.slow(n)
 }
 
 // empty forgets all jobs that were to run.

@@ -1,10 +1,14 @@
 package storage
 
 import (
+	"os"
+	"strings"
 	"testing"
 
 	bolt "go.etcd.io/bbolt"
 
+	"operon/spec/coord"
+	"operon/spec/value"
 	"operon/storage/boltfile"
 )
 
@@ -41,5 +45,52 @@ func TestNoteOfADropThatBecameLarger(t *testing.T) {
 	}
 	if left(dropAll, dropAll) {
 		t.Error("the note of the instance is left")
+	}
+}
+
+// A store that is closed in the middle of a drop leaves no blob that the steps
+// so far have freed: nobody would know of it later.
+func TestCloseInTheMiddleOfADrop(t *testing.T) {
+	var s *Store
+	dropping, commits := false, 0
+	closed := make(chan error, 1)
+	s, err := Open(t.TempDir(), Options{Hook: func(point string) {
+		if !dropping || point != "after:data" {
+			return
+		}
+		if commits++; commits != 2 { // the first notes the drop, the second releases the values
+			return
+		}
+		go func() { closed <- s.Close() }()
+		for isOpen := true; isOpen; {
+			s.file.Submit(boltfile.Commit{Done: func(err error) { isOpen = isOpen && !boltfile.IsClosed(err) }})
+		}
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o, err := s.Prepare([]value.Value{value.FromText(strings.Repeat("a", 2*InlineLimit))}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := s.blobs.path(o.blobs[0])
+	put := &Batch{}
+	put.PutRecord(1, Record{Coord: coord.Coord("")}, o)
+	s.Submit(put)
+	if err := s.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(path); err != nil {
+		t.Fatal(err)
+	}
+	dropping = true
+	drop := &Batch{Urgent: true}
+	drop.DropValues(1)
+	s.Submit(drop)
+	if err := <-closed; err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(path); !os.IsNotExist(err) {
+		t.Errorf("the blob that the drop has freed is still there: %v", err)
 	}
 }

@@ -202,8 +202,17 @@ func (s *Store) FreeListDamage() *boltfile.DamagedError { return s.file.FreeList
 
 // Close waits until everything submitted is durable and closes the store. What
 // is dropped in steps goes on being so when the store is opened for writing
-// again.
-func (s *Store) Close() error { return s.file.Close() }
+// again; the blobs that the steps so far have freed go now, since only this
+// process knows of them.
+func (s *Store) Close() error {
+	if err := s.file.Close(); err != nil {
+		return err // what the last transaction freed may still be named
+	}
+	if !s.file.ReadOnly() {
+		s.removeFreed() // the writer has ended: its list is ours
+	}
+	return nil
+}
 
 // blobExists is the size of a blob; it is *Damage that there is none.
 func (s *Store) blobExists(id blobID) (size int64, err error) {

@@ -230,7 +230,7 @@ func (s *saver) task(t *spec.TaskSpec) error {
 // places are where the values of a task go.
 func (s *saver) places(t *spec.TaskSpec) (out []savePlace, err error) {
 	err = s.store.ViewDurable(func(r *storage.Reader) error {
-		return eachValue(s.ctx, r, storage.Header{ID: s.flows[t.Index]}, t.Out, nil, func(it Item) error {
+		_, err := eachValue(s.ctx, r, storage.Header{ID: s.flows[t.Index]}, t.Out, nil, func(it Item) error {
 			if it.Value.Kind == value.Hole {
 				return nil
 			}
@@ -249,6 +249,7 @@ func (s *saver) places(t *spec.TaskSpec) (out []savePlace, err error) {
 			out = append(out, savePlace{it.Coord, path})
 			return nil
 		})
+		return err
 	})
 	return out, err
 }

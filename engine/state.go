@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -147,7 +148,10 @@ func (s *stores) replaceMeta(why string, hook func(string)) (err error) {
 func why(err error) string {
 	var damaged *boltfile.DamagedError
 	if errors.As(err, &damaged) {
-		return "it " + damaged.Detail
+		if strings.HasPrefix(damaged.Detail, "is ") {
+			return "it " + damaged.Detail
+		}
+		return damaged.Detail
 	}
 	return err.Error()
 }
@@ -278,8 +282,9 @@ func stateError(dir, doing string, err error) error {
 	if errors.As(err, &damage) {
 		return &DamagedError{Path: filepath.Join(dir, storage.DataFile), Detail: damage.Detail, Mend: mendData}
 	}
-	if damage, ok := errors.AsType[*meta.Damage](err); ok {
-		return &DamagedError{Path: filepath.Join(dir, meta.FileName), Detail: damage.Detail, Mend: "operon rebuild, or the next run, makes it again from the data"}
+	var lost *meta.Damage
+	if errors.As(err, &lost) {
+		return &DamagedError{Path: filepath.Join(dir, meta.FileName), Detail: lost.Detail, Mend: mendMeta}
 	}
 	var newerData *storage.NewerError
 	if errors.As(err, &newerData) {

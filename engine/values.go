@@ -30,9 +30,9 @@ func dataflows(r *storage.Reader) (map[string]storage.Header, error) {
 	return out, nil
 }
 
-// readValues hands out the values that a query names. Complete says that the
-// task has nothing left to do, tickets how many of its jobs are known.
-func readValues(ctx context.Context, r *storage.Reader, p *spec.Pipeline, q Query, st TaskStatus, fn func(Item) error) (Found, error) {
+// readValues hands out the values that a query names, of a task with the status
+// st. done, if not nil, are the jobs that there must be records of.
+func readValues(ctx context.Context, r *storage.Reader, p *spec.Pipeline, q Query, st TaskStatus, done doneJobs, fn func(Item) error) (Found, error) {
 	e := p.Entity(q.Entity)
 	if e == nil {
 		return Found{}, unknownEntity(p, q.Entity)
@@ -60,10 +60,13 @@ func readValues(ctx context.Context, r *storage.Reader, p *spec.Pipeline, q Quer
 	if err := checkCoordinate(r, p, flows, q.At); err != nil {
 		return found, err
 	}
-	err = eachValue(ctx, r, h, e, q.At, func(item Item) error {
+	jobs, err := eachValue(ctx, r, h, e, q.At, func(item Item) error {
 		found.Have++
 		return fn(item)
 	})
+	if err == nil && done != nil {
+		err = noneHidden(r, h, q.At, jobs, done)
+	}
 	found.Known = st.DataflowState == DataflowComplete
 	found.Want = found.Have
 	if !found.Known && len(q.At) == 0 && e.Producer.Spawn == nil {
@@ -95,22 +98,19 @@ func checkCoordinate(r *storage.Reader, p *spec.Pipeline, flows map[string]stora
 	return nil
 }
 
-func eachValue(ctx context.Context, r *storage.Reader, h storage.Header, e *spec.Entity, at coord.Binding, fn func(Item) error) error {
+// eachValue hands out the values of an entity, and counts the jobs that have a
+// record, with or without values.
+func eachValue(ctx context.Context, r *storage.Reader, h storage.Header, e *spec.Entity, at coord.Binding, fn func(Item) error) (jobs int64, err error) {
 	dims := e.DimNames()
 	context := e.Producer.ContextNames()
-	job := coord.Binding{}
-	for d, i := range at {
-		if slices.Contains(context, d) {
-			job[d] = i
-		}
-	}
-	return r.Records(h.ID, prefixOf(job, context), func(rec storage.Record) error {
+	err = r.Records(h.ID, prefixOf(at, context), func(rec storage.Record) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if !job.Match(rec.Coord, context) {
+		if !at.Match(rec.Coord, context) {
 			return nil
 		}
+		jobs++
 		if e.Producer.Spawn == nil {
 			return r.Values(h.ID, rec.Coord, 0, 1, func(_ uint32, v value.Value) error {
 				return fn(Item{Coord: rec.Coord, Value: v})
@@ -130,6 +130,7 @@ func eachValue(ctx context.Context, r *storage.Reader, h storage.Header, e *spec
 			return fn(Item{Coord: rec.Coord.Append(i), Value: v})
 		})
 	})
+	return jobs, err
 }
 
 // holeOfList hands out the hole in the place of a list: at the coordinate of the
@@ -289,7 +290,7 @@ func (e *Engine) Values(ctx context.Context, q Query, fn func(Item) error) (foun
 	}
 	p := e.pipeline()
 	err = e.stores.data.ViewDurable(func(r *storage.Reader) error {
-		found, err = readValues(ctx, r, p, q, st.producing(p, q.Entity), fn)
+		found, err = readValues(ctx, r, p, q, st.producing(p, q.Entity), nil, fn)
 		return err
 	})
 	return found, err

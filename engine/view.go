@@ -199,7 +199,7 @@ func (s *State) Values(ctx context.Context, q Query, fn func(Item) error) (found
 		return Found{}, err
 	}
 	err = s.data.View(func(r *storage.Reader) error {
-		found, err = readValues(ctx, r, s.p, q, st.producing(s.p, q.Entity), fn)
+		found, err = readValues(ctx, r, s.p, q, st.producing(s.p, q.Entity), s.done, fn)
 		return err
 	})
 	return found, err

@@ -88,17 +88,27 @@ func (r *Reader) Dataflows() ([]Dataflow, error) {
 // Tickets calls fn with the pages of tickets of a dataflow, in the order of
 // prefix and page, until it returns an error.
 func (r *Reader) Tickets(id uint64, fn func(prefix coord.Coord, page uint32, data []byte) error) error {
-	return r.pages(id, ticketsKind, fn)
+	return r.pages(id, []byte{ticketsKind}, fn)
+}
+
+// TicketsUnder is Tickets of the pages whose prefix begins with a coordinate.
+func (r *Reader) TicketsUnder(id uint64, under coord.Coord, fn func(prefix coord.Coord, page uint32, data []byte) error) error {
+	return r.pages(id, append([]byte{ticketsKind}, under...), fn)
+}
+
+// TicketPage is Tickets of one page, if it is there.
+func (r *Reader) TicketPage(id uint64, prefix coord.Coord, page uint32, fn func(prefix coord.Coord, page uint32, data []byte) error) error {
+	return r.pages(id, pageKey(ticketsKind, prefix, page), fn)
 }
 
 // Resolutions calls fn with the pages of resolutions of a dataflow, in the order
 // of prefix and page, until it returns an error.
 func (r *Reader) Resolutions(id uint64, fn func(prefix coord.Coord, page uint32, data []byte) error) error {
-	return r.pages(id, resolutionsKind, fn)
+	return r.pages(id, []byte{resolutionsKind}, fn)
 }
 
-func (r *Reader) pages(id uint64, kind byte, fn func(prefix coord.Coord, page uint32, data []byte) error) error {
-	return r.each(id, kind, func(key, body []byte) (bool, error) {
+func (r *Reader) pages(id uint64, begin []byte, fn func(prefix coord.Coord, page uint32, data []byte) error) error {
+	return r.each(id, begin, func(key, body []byte) (bool, error) {
 		prefix, page, ok := pageOf(key)
 		if !ok {
 			return false, nil
@@ -110,7 +120,7 @@ func (r *Reader) pages(id uint64, kind byte, fn func(prefix coord.Coord, page ui
 // Shares calls fn with the shares of a dataflow, in the order of reference and
 // pins, until it returns an error.
 func (r *Reader) Shares(id uint64, fn func(ref int, pins coord.Coord, done, quota uint64) error) error {
-	return r.each(id, sharesKind, func(key, body []byte) (bool, error) {
+	return r.each(id, []byte{sharesKind}, func(key, body []byte) (bool, error) {
 		ref, pins, ok := shareOf(key)
 		done, quota, whole := decodePair(body)
 		if !ok || !whole {
@@ -120,16 +130,16 @@ func (r *Reader) Shares(id uint64, fn func(ref int, pins coord.Coord, done, quot
 	})
 }
 
-// each calls fn with the keys and bodies of one kind of a dataflow. fn reports
-// false for what makes no sense.
-func (r *Reader) each(id uint64, kind byte, fn func(key, body []byte) (bool, error)) error {
+// each calls fn with the keys of a dataflow that begin with the given bytes, their
+// kind first, and with their bodies. fn reports false for what makes no sense.
+func (r *Reader) each(id uint64, begin []byte, fn func(key, body []byte) (bool, error)) error {
 	name := bucketOf(id)
 	b := r.tx.Bucket(name)
 	if b == nil {
 		return nil
 	}
 	c := b.Cursor()
-	for k, v := c.Seek([]byte{kind}); hasPrefix(k, []byte{kind}); k, v = c.Next() {
+	for k, v := c.Seek(begin); hasPrefix(k, begin); k, v = c.Next() {
 		body, ok := boltfile.Unseal(name, k, v)
 		if ok {
 			var err error

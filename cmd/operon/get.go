@@ -22,7 +22,8 @@ func (a *app) getCommand() *cli.Command {
 		Usage:     "print the values of an entity",
 		ArgsUsage: "[FILE] ENTITY",
 		Description: "Values come as text, each with one line end, in coordinate order. What is not there yet\n" +
-			"is left out, and standard error says how much that is.",
+			"is left out, and standard error says how much that is. What is damaged or was lost ends it\n" +
+			"with an error, after what could be read.",
 		Flags: append(serverFlags(),
 			&cli.StringFlag{Name: "at", Usage: "only those `AT` these indices, such as i=0,j=2: any of the entity's dimensions; @x is the one with the label x"},
 			jsonFlag("write one JSON object a value, a line each"),

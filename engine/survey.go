@@ -140,3 +140,23 @@ func (s *survey) lookAt(p *spec.Pipeline, r *storage.Reader, f *facts, last aske
 	}
 	return nil
 }
+
+// contents are the digests of what a pipeline's sources look at now.
+func contents(ctx context.Context, p *spec.Pipeline, bodies *body.Config) ([]value.Digest, error) {
+	out := make([]value.Digest, len(p.Tasks))
+	for _, t := range p.Tasks {
+		if t.Body.Kind != spec.BodySource {
+			continue
+		}
+		digest, err := body.SourceKey(ctx, bodies, t)
+		if err != nil {
+			if stopped := context.Cause(ctx); errors.Is(err, stopped) && stopped != nil {
+				return nil, stopped
+			}
+			// A source that can't be read is the job's failure, not the run's.
+			digest = value.Digest{1}
+		}
+		out[t.Index] = digest
+	}
+	return out, nil
+}

@@ -285,7 +285,7 @@ func (s slow) Run(ctx context.Context, slot *body.Slot, j *body.Job) (*body.Resu
 func TestRandomEditsWhileItRuns(t *testing.T) {
 	n := 12
 	if os.Getenv("OPERON_LONG") != "" {
-		n = 120
+		n = 60
 	}
 	reconciled, kept, replaced, created, dropped, late := 0, 0, 0, 0, 0, 0
 	for seed := range uint64(n) {

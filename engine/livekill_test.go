@@ -356,7 +356,7 @@ func newLiveVictim(t *testing.T, seed uint64) *liveVictim {
 func TestKillWhileReconciled(t *testing.T) {
 	seeds, step := uint64(3), int64(17)
 	if os.Getenv("OPERON_LONG") != "" {
-		seeds, step = 20, 1
+		seeds, step = 8, 1
 	}
 	kills, all := 0, int64(0)
 	for seed := range seeds {

@@ -119,7 +119,7 @@ func TestWorkerEndsWithItsTask(t *testing.T) {
 tasks:
   word:
     out: Word
-    worker: [sh, -c, 'echo "{{\"id\":1,\"value\":\"w\"}}"; cat >/dev/null; echo ended >ended']
+    worker: [sh, -c, 'echo "{{\"id\":1,\"value\":\"w\"}}"; cat >/dev/null; echo ended >.ended; mv .ended ended']
   after:
     in: Word
     out: After

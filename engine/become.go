@@ -3,7 +3,6 @@ package engine
 import (
 	"operon/engine/frontier"
 	"operon/engine/worker"
-	"operon/meta"
 	"operon/storage"
 )
 
@@ -18,16 +17,13 @@ func (e *Engine) become(next *Engine) {
 // is kept and what is new, in one session for all workers.
 func (l *loop) become(t *turn, next *Engine) *Reconciled {
 	was := l.flows
-	m := &meta.Batch{}
-	kept := map[uint64]*flow{}
-	for n, d := range t.plan.decisions {
-		if d.Action == actionKeep {
-			kept[t.plan.ids[n]] = l.current(d.Old)
-		}
+	kept := map[*flow]bool{}
+	for _, f := range t.kept {
+		kept[f] = true
 	}
 	var gone []string // of these tasks a dataflow is over with the commit
 	for _, f := range was {
-		if kept[f.id] == nil && l.dismiss(f, m) {
+		if !kept[f] && l.dismiss(f) {
 			gone = append(gone, f.task.Name)
 		}
 	}
@@ -46,7 +42,7 @@ func (l *loop) become(t *turn, next *Engine) *Reconciled {
 	l.flows = nil
 	wanted := next.wanted()
 	for n, task := range next.p.Tasks {
-		f := kept[t.plan.ids[n]]
+		f := t.kept[n]
 		if f == nil {
 			f = &flow{id: t.plan.ids[n], said: DataflowWaiting}
 		}
@@ -57,15 +53,15 @@ func (l *loop) become(t *turn, next *Engine) *Reconciled {
 		}
 		l.flows = append(l.flows, f)
 	}
-	for rank, task := range next.p.Topo {
-		l.flows[task.Index].rank = rank
-	}
+	l.rank()
 	l.room.pools = pools
 	l.requeue(t.restored.runnable, busy)
-	rec := l.install(t, m)
-	footprints(t.plan.foot, l.data, m)
-	l.adopt(t, m)
-	l.commitWith(m, true)
+	rec := l.install(t)
+	footprints(t.plan.foot, l.data, l.meta)
+	for n, d := range t.plan.decisions {
+		l.writeDown(l.flows[n], d, t.restored)
+	}
+	l.commit(true)
 	for _, task := range gone {
 		l.whenDurable(func() { l.left(task) })
 	}
@@ -74,15 +70,15 @@ func (l *loop) become(t *turn, next *Engine) *Reconciled {
 
 // dismiss ends a dataflow that no task has any more, and reports whether it is
 // over already. What has ended of it stays as memo.
-func (l *loop) dismiss(f *flow, m *meta.Batch) (over bool) {
+func (l *loop) dismiss(f *flow) (over bool) {
 	l.leaving[f.task.Name]++
 	l.data.SetState(f.id, storage.Retired)
-	m.PutDataflow(f.noted(DataflowFrozen))
+	l.meta.PutDataflow(f.noted(DataflowFrozen))
 	switch {
 	case f.frozen && !f.over:
 		f.gone = true
 	case f.over || !f.installed:
-		m.DropDataflow(f.id) // no worker has it
+		l.meta.DropDataflow(f.id) // no worker has it
 		return true
 	default:
 		f.gone = true
@@ -92,7 +88,7 @@ func (l *loop) dismiss(f *flow, m *meta.Batch) (over bool) {
 }
 
 // install tells the workers what is wanted now.
-func (l *loop) install(t *turn, m *meta.Batch) *Reconciled {
+func (l *loop) install(t *turn) *Reconciled {
 	rec := &Reconciled{Run: l.runID}
 	var flows []*worker.Dataflow
 	for n, d := range t.plan.decisions {
@@ -113,8 +109,6 @@ func (l *loop) install(t *turn, m *meta.Batch) *Reconciled {
 				rec.Created++
 			}
 			flows = append(flows, f.df)
-			l.data.PutHeader(f.header(t.plan.foot.Updated))
-			m.PutDataflow(f.noted(DataflowRunning))
 		}
 		rec.Tasks = append(rec.Tasks, out)
 	}
@@ -135,22 +129,4 @@ func (l *loop) install(t *turn, m *meta.Batch) *Reconciled {
 		l.conclude(f)
 	}
 	return rec
-}
-
-// adopt writes the tickets of the dataflows that are kept anew, and forgets
-// failures, which are tried again.
-func (l *loop) adopt(t *turn, m *meta.Batch) {
-	for n, d := range t.plan.decisions {
-		f := l.flows[n]
-		if d.Action != actionKeep {
-			continue
-		}
-		m.DropTickets(f.id)
-		for _, c := range t.failed[n] {
-			l.data.DropFailure(f.id, c)
-		}
-		for _, c := range t.restored.dropped[n] {
-			l.data.DropRecord(f.id, c)
-		}
-	}
 }

@@ -114,40 +114,37 @@ func (c *committer) flush(ctx context.Context) error {
 // commit hands what this turn changed to the writers.
 func (l *loop) commit(urgent bool) {
 	changes := l.table.Changes()
-	if l.puts == 0 && !urgent && len(l.crew.fresh)+len(l.later)+len(changes.Tickets)+len(changes.Shares)+len(changes.Resolutions) == 0 {
+	if l.puts == 0 && !urgent && l.meta.Len()+len(l.crew.fresh)+len(changes.Tickets)+len(changes.Shares)+len(changes.Resolutions) == 0 {
 		return
 	}
-	l.hand(&meta.Batch{}, changes, urgent)
-}
-
-// commitWith is commit for a batch that has something in it already.
-func (l *loop) commitWith(m *meta.Batch, urgent bool) { l.hand(m, l.table.Changes(), urgent) }
-
-func (l *loop) hand(m *meta.Batch, changes ticket.Changes, urgent bool) {
-	l.write(m, changes)
-	number := l.commits.submit(l.data, m, urgent)
+	l.write(changes)
+	number := l.submit(urgent)
 	l.ahead = append(l.ahead, batchJobs{number, l.puts})
 	l.aheadJobs += l.puts
-	l.data, l.puts = &storage.Batch{}, 0
+	l.puts = 0
 	l.settleClaims()
 }
 
-// write puts the changes of the tables into a metadata batch, with what was
+// submit hands over what is pending for both stores, and returns the number of the
+// batch.
+func (l *loop) submit(urgent bool) uint64 {
+	number := l.commits.submit(l.data, l.meta, urgent)
+	l.data, l.meta = &storage.Batch{}, &meta.Batch{}
+	return number
+}
+
+// write puts the changes of the tables into the pending metadata, with what was
 // commanded meanwhile.
-func (l *loop) write(m *meta.Batch, c ticket.Changes) {
-	for _, change := range l.later {
-		change(m)
-	}
-	l.later = nil
-	l.crew.durable(m)
+func (l *loop) write(c ticket.Changes) {
+	l.crew.durable(l.meta)
 	for _, p := range c.Resolutions {
-		m.PutResolutions(l.flows[p.Task].id, p.Prefix, p.Number, p.Data)
+		l.meta.PutResolutions(l.flows[p.Task].id, p.Prefix, p.Number, p.Data)
 	}
 	for _, p := range c.Tickets {
-		m.PutTickets(l.flows[p.Task].id, p.Prefix, p.Number, p.Data)
+		l.meta.PutTickets(l.flows[p.Task].id, p.Prefix, p.Number, p.Data)
 	}
 	for _, s := range c.Shares {
-		m.PutShare(l.flows[s.Task].id, s.Ref, s.Pins, s.Done, s.Quota)
+		l.meta.PutShare(l.flows[s.Task].id, s.Ref, s.Pins, s.Done, s.Quota)
 	}
 }
 

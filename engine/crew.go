@@ -18,7 +18,6 @@ import (
 // it gives those of the history one order, keeps them, and watches from what the
 // workers say which dataflows they may still schedule.
 type crew struct {
-	ctx       context.Context
 	hire      func(worker.Config) (*worker.Worker, error)
 	hands     []*hand
 	responses chan worker.Response
@@ -41,7 +40,6 @@ type hand struct {
 	*worker.Worker
 	config             worker.Config
 	busy               int                                 // commands under way
-	index              uint64                              // of the history: what it has taken
 	discarded, stashed uint64                              // RunJobs so far, of all incarnations
 	earlier            struct{ discarded, stashed uint64 } // of those before this one
 	stalled            bool
@@ -80,7 +78,7 @@ const (
 func newCrew(ctx context.Context, n, slots int, next uint64, patience time.Duration, template worker.Config, hire func(context.Context, worker.Config, chan<- worker.Response) (*worker.Worker, error)) (*crew, error) {
 	each := (slots + n - 1) / n
 	c := &crew{
-		ctx: ctx, responses: make(chan worker.Response, n*each+64), view: frontier.NewViewAt(n, next),
+		responses: make(chan worker.Response, n*each+64), view: frontier.NewViewAt(n, next),
 		next: next, orders: map[uint64]*order{}, patience: cmp.Or(patience, defaultPatience),
 	}
 	c.hire = func(cfg worker.Config) (*worker.Worker, error) { return hire(ctx, cfg, c.responses) }
@@ -121,12 +119,18 @@ func (c *crew) greet(flows []*worker.Dataflow) {
 	c.broadcast(worker.InitializationComplete{})
 }
 
-// free is how many commands the workers that answer could take now.
+// spare is how many commands the worker could take now: none if it does not answer.
+func (h *hand) spare() int {
+	if h.stalled || h.dead {
+		return 0
+	}
+	return h.config.Slots - h.busy
+}
+
+// free is how many commands all workers could take now.
 func (c *crew) free() (n int) {
 	for _, h := range c.hands {
-		if !h.stalled && !h.dead {
-			n += h.config.Slots - h.busy
-		}
+		n += h.spare()
 	}
 	return n
 }
@@ -135,7 +139,7 @@ func (c *crew) free() (n int) {
 func (c *crew) choose() *hand {
 	var best *hand
 	for _, h := range c.hands {
-		if !h.stalled && !h.dead && h.busy < h.config.Slots && (best == nil || h.config.Slots-h.busy > best.config.Slots-best.busy) {
+		if h.spare() > 0 && (best == nil || h.spare() > best.spare()) {
 			best = h
 		}
 	}
@@ -169,7 +173,6 @@ func (c *crew) ended(o *order) {
 		c.open = slices.DeleteFunc(c.open, func(p *order) bool { return p == o })
 	}
 	o.hand.busy--
-	c.deaths = 0
 }
 
 // of are the orders that a worker has, oldest first.
@@ -193,7 +196,6 @@ func (c *crew) from(r worker.Response) *hand {
 
 // learn takes in what a worker may schedule from now on.
 func (c *crew) learn(h *hand, f worker.Frontiers) error {
-	h.index = max(h.index, f.Index)
 	h.discarded, h.stashed = h.earlier.discarded+f.Discarded, h.earlier.stashed+f.Stashed
 	return c.view.ApplyFrom(h.config.Index, h.config.Incarnation, f.Seq, f.Batch)
 }

@@ -44,14 +44,8 @@ const maxWitnessed = 3
 // where that is not the last of it, fail.
 func (l *loop) lost(o *order, why error, blame bool) {
 	f := o.flow
-	deaths := l.crew.deaths
-	done := worker.JobsDone{Command: o.cmd.Command, Dataflow: f.id}
-	done.Results = o.unanswered()
+	done := worker.JobsDone{Command: o.cmd.Command, Dataflow: f.id, Results: o.unanswered()}
 	l.vacate(o, &done)
-	l.crew.deaths = deaths // this was no answer
-	if o.shared != noPool && l.room.pools[o.shared].starts != nil {
-		l.room.pools[o.shared].starts.take(len(done.Results)) // nobody knows that they had not begun
-	}
 	if f.frozen {
 		return
 	}

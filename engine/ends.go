@@ -29,6 +29,10 @@ func (l *loop) apply(done worker.JobsDone) {
 		done.Results = append(done.Results, o.unanswered()...) // they were added too late
 	}
 	l.vacate(o, &done)
+	l.giveBack(o, &done)
+	if !done.More {
+		l.crew.deaths = 0
+	}
 	f := o.flow
 	if f.frozen {
 		discard(done.Results) // nobody may build on them: the dataflow is dropped

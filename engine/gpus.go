@@ -140,15 +140,13 @@ func (l *loop) handOut(o *order, jobs []worker.Job, kept []string) {
 	}
 }
 
-// unpinned are the jobs that wait for GPUs, free to have any.
-func (f *flow) unpinned() (jobs []worker.Job) {
+// pinnedJobs are the jobs that wait for the GPUs of their first try.
+func (f *flow) pinnedJobs() (jobs []worker.Job) {
 	for _, p := range f.pins {
 		for _, w := range p.jobs {
-			w.job.Env = nil
 			jobs = append(jobs, w.job)
 		}
 	}
-	f.pins = nil
 	return jobs
 }
 

@@ -89,29 +89,39 @@ func (v *victim) command(killAt int) *exec.Cmd {
 	return cmd
 }
 
-// runTo runs the engine to its end, or to its death: then killed is true.
-func (v *victim) runTo(killAt int) (points int, killed bool) {
-	v.t.Helper()
-	cmd := v.command(killAt)
-	var out, errs bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &errs
+// runChild runs a child to its end, and returns what it said; or to its death by
+// its own hand, and then killed is true.
+func runChild(t testing.TB, cmd *exec.Cmd, what string) (out, errs []byte, killed bool) {
+	t.Helper()
+	var said, wrong bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &said, &wrong
 	err := cmd.Run()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) && exit.Sys().(syscall.WaitStatus).Signal() == syscall.SIGKILL {
-		return 0, true
+		return nil, nil, true
 	}
 	if err != nil {
-		v.t.Fatalf("kill at %d: %v\n%s", killAt, err, errs.String())
+		t.Fatalf("%s: %v\n%s", what, err, wrong.String())
+	}
+	return said.Bytes(), wrong.Bytes(), false
+}
+
+// runTo runs the engine to its end, or to its death: then killed is true.
+func (v *victim) runTo(killAt int) (points int, killed bool) {
+	v.t.Helper()
+	out, errs, killed := runChild(v.t, v.command(killAt), fmt.Sprintf("kill at %d", killAt))
+	if killed {
+		return 0, true
 	}
 	var said struct {
 		Points  int
 		Summary engine.Summary
 	}
-	if err := json.Unmarshal(out.Bytes(), &said); err != nil {
-		v.t.Fatalf("%v in %q", err, out.String())
+	if err := json.Unmarshal(out, &said); err != nil {
+		v.t.Fatalf("%v in %q", err, string(out))
 	}
 	if said.Summary.State != engine.StateComplete {
-		v.t.Fatalf("kill at %d: %+v\n%s", killAt, said.Summary, errs.String())
+		v.t.Fatalf("kill at %d: %+v\n%s", killAt, said.Summary, errs)
 	}
 	return said.Points, false
 }

@@ -199,8 +199,7 @@ func (l *loop) drop(names []string) error {
 	for n, f := range l.flows {
 		if cut[n] && !f.frozen && !f.over && !l.table.Counts(n).Complete() {
 			l.freeze(f, frontier.Dropped)
-			noted := f.noted(DataflowDropped)
-			l.later = append(l.later, func(m *meta.Batch) { m.PutDataflow(noted) })
+			l.meta.PutDataflow(f.noted(DataflowDropped))
 			ids = append(ids, f.id)
 		}
 	}
@@ -208,17 +207,14 @@ func (l *loop) drop(names []string) error {
 	a := decodeAsked(l.pl.foot.Asked)
 	a.Dropped = append(a.Dropped, ids...)
 	l.pl.foot.Asked = a.encode()
-	m := &meta.Batch{}
-	footprints(l.pl.foot, l.data, m)
-	l.commitWith(m, true)
+	footprints(l.pl.foot, l.data, l.meta)
 	return nil
 }
 
 // retire lets go of a dataflow that is no task's any more: its tickets, and, once
 // it is certain that it is retired, its logs. Its records and values stay as memo.
 func (l *loop) retire(f *flow) {
-	id := f.id
-	l.later = append(l.later, func(m *meta.Batch) { m.DropDataflow(id) })
+	l.meta.DropDataflow(f.id)
 	l.commit(true)
 	l.whenDurable(func() { l.left(f.task.Name) })
 }

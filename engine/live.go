@@ -112,20 +112,22 @@ func (l *loop) reconcile(e, next *Engine, content []value.Digest) (*Reconciled, 
 		if err = l.decide(&t, next, content, r); err != nil {
 			return err
 		}
-		t.failed = make([][]coord.Coord, len(next.p.Tasks))
+		failed := make([][]coord.Coord, len(next.p.Tasks))
 		for n, id := range t.plan.kept() {
 			if id == 0 {
 				continue
 			}
 			err := r.Failures(id, func(f storage.Failure) error {
-				t.failed[n] = append(t.failed[n], f.Coord)
+				failed[n] = append(failed[n], f.Coord)
 				return nil
 			})
 			if err != nil {
 				return err
 			}
 		}
-		t.restored, err = restoreFrom(next.p, t.plan.kept(), r, nil, false)
+		if t.restored, err = restoreFrom(next.p, t.plan.kept(), r, nil, false); err == nil {
+			t.restored.failed = failed
+		}
 		return err
 	})
 	if err != nil {
@@ -142,7 +144,7 @@ func (l *loop) reconcile(e, next *Engine, content []value.Digest) (*Reconciled, 
 type turn struct {
 	plan     *plan
 	restored *restored
-	failed   [][]coord.Coord    // of each task that is kept: what the run gave up
+	kept     []*flow            // of each task: its dataflow, nil if that is not kept
 	flows    []*worker.Dataflow // of each task: under its configuration from now on
 	labels   *labels
 	only     *selection
@@ -171,17 +173,11 @@ func (l *loop) decide(t *turn, next *Engine, content []value.Digest, r *storage.
 	sv.facts = f
 	sv.decisions, sv.orphans = reconcile(next.p, f)
 	sv.runAgain(next.p, next.o.Redo, "it is to run again, as asked for")
-	pl := &plan{survey: sv, ids: make([]uint64, len(next.p.Tasks)), redo: maps.Clone(l.pl.redo), aside: l.pl.aside}
+	pl := &plan{survey: sv, redo: maps.Clone(l.pl.redo), aside: l.pl.aside}
 	for _, name := range next.o.Redo {
 		pl.redo[name] = true
 	}
-	for _, task := range next.p.Tasks {
-		if d := sv.decisions[task.Index]; d.Action == actionKeep {
-			pl.ids[task.Index] = d.Old
-		} else {
-			pl.ids[task.Index] = next.stores.data.AllocateInstance()
-		}
-	}
+	pl.number(next.stores.data)
 	pl.foot = l.pl.foot
 	now := next.asked(pl)
 	now.Saves = was.Saves.still(next.p, sv.decisions)
@@ -197,12 +193,18 @@ func (l *loop) decide(t *turn, next *Engine, content []value.Digest, r *storage.
 
 // prepare makes what can fail.
 func (l *loop) prepare(t *turn, next *Engine) (err error) {
+	current := map[uint64]*flow{}
+	for _, f := range l.flows {
+		current[f.id] = f
+	}
 	for _, task := range next.p.Tasks {
 		df, err := next.dataflow(t.plan, task)
 		if err != nil {
 			return err
 		}
-		if old := l.current(df.ID); old != nil {
+		old := current[df.ID]
+		t.kept = append(t.kept, old)
+		if old != nil {
 			if old.df.Memo != nil {
 				df.Memo, df.Uncached = old.df.Memo, !task.Cache // claims under way are settled in it
 			}
@@ -220,16 +222,6 @@ func (l *loop) prepare(t *turn, next *Engine) (err error) {
 	}
 	t.saver, err = next.newSaver(l.ctx, t.plan.ids)
 	return err
-}
-
-// current is the flow of a dataflow that is some task's; nil if there is none.
-func (l *loop) current(id uint64) *flow {
-	for _, f := range l.flows {
-		if f.id == id {
-			return f
-		}
-	}
-	return nil
 }
 
 // sameRunner reports whether two versions of a task with one fingerprint are run

@@ -22,11 +22,7 @@ import (
 func (l *live) reconcile(p *project, yaml, want string) *engine.Reconciled {
 	l.t.Helper()
 	p.edit(yaml)
-	pl, err := engine.LoadFile(p.file, engine.LoadOptions{})
-	if err != nil {
-		l.t.Fatal(err)
-	}
-	rec, err := l.e.Reconcile(l.t.Context(), pl, engine.Options{})
+	rec, err := l.e.Reconcile(l.t.Context(), p.load(), engine.Options{})
 	if err != nil {
 		l.t.Fatal(err)
 	}
@@ -158,11 +154,7 @@ func TestReconcileRefused(t *testing.T) {
 	l.r.Await("work", "i=0")
 	load := func(yaml string) *spec.Pipeline {
 		p.edit(yaml)
-		pl, err := engine.LoadFile(p.file, engine.LoadOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return pl
+		return p.load()
 	}
 	whole := fmt.Sprintf(livePipeline, "", "", "")
 	var foreign *engine.ForeignError
@@ -193,11 +185,7 @@ func TestReconcileChangesWhatIsAsked(t *testing.T) {
 	l := p.start(engine.Options{Jobs: 2})
 	l.r.OK("split", "", `1`)
 	l.r.Await("work", "i=0")
-	pl, err := engine.LoadFile(p.file, engine.LoadOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := l.e.Reconcile(t.Context(), pl, engine.Options{Until: []string{"split"}}); err != nil {
+	if _, err := l.e.Reconcile(t.Context(), p.load(), engine.Options{Until: []string{"split"}}); err != nil {
 		t.Fatal(err)
 	}
 	l.r.OK("work", "i=0", `1`)
@@ -297,11 +285,7 @@ func TestRandomEditsWhileItRuns(t *testing.T) {
 		}}
 		load := func() *spec.Pipeline {
 			p.edit(e.yaml())
-			pl, err := engine.LoadFile(p.file, engine.LoadOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			return pl
+			return p.load()
 		}
 		var before []edited
 		var story []string
@@ -382,40 +366,14 @@ tasks:
 func TestReconcileKeepsProcesses(t *testing.T) {
 	for _, workers := range []int{1, 2} {
 		p := newProject(t, fmt.Sprintf(handing, 0))
-		load := func(retry int) *spec.Pipeline {
-			p.edit(fmt.Sprintf(handing, retry))
-			pl, err := engine.LoadFile(p.file, engine.LoadOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			return pl
-		}
-		e, err := engine.New(load(0), engine.Options{Dir: p.dir, Jobs: 4, Workers: workers})
-		if err != nil {
-			t.Fatal(err)
-		}
-		done := make(chan *engine.Summary, 1)
-		go func() {
-			s, err := e.Run(context.Background())
-			if err != nil {
-				t.Error(err)
-			}
-			done <- s
-		}()
-		l := &live{t: t, e: e}
+		l := p.begin(p.load(), engine.Options{Jobs: 4, Workers: workers})
 		l.awaitDone("serve", 1)
 		for n := range 3 {
-			rec, err := e.Reconcile(t.Context(), load(n+1), engine.Options{})
-			if err != nil || rec.Kept != 3 {
-				t.Fatalf("%+v %v", rec, err)
-			}
+			l.reconcile(p, fmt.Sprintf(handing, n+1), "docs keep, gate keep, serve keep")
 		}
 		p.write("go", "")
-		if s := <-done; s == nil || s.State != engine.StateComplete {
+		if s := l.wait(); s.State != engine.StateComplete {
 			t.Errorf("%+v", s)
-		}
-		if err := e.Close(); err != nil {
-			t.Fatal(err)
 		}
 		pids := map[string]bool{}
 		for _, line := range strings.Split(strings.TrimSpace(p.values("Served")), "\n") {
@@ -442,37 +400,12 @@ tasks:
 `
 	}
 	p := newProject(t, text("g: Held, p: X, y: Y<j>"))
-	load := func() *spec.Pipeline {
-		pl, err := engine.LoadFile(p.file, engine.LoadOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return pl
-	}
-	e, err := engine.New(load(), engine.Options{Dir: p.dir, Jobs: 4})
-	if err != nil {
-		t.Fatal(err)
-	}
-	done := make(chan *engine.Summary, 1)
-	go func() {
-		s, err := e.Run(context.Background())
-		if err != nil {
-			t.Error(err)
-		}
-		done <- s
-	}()
-	(&live{t: t, e: e}).awaitDone("same", 1)
-	p.edit(text("y: Y<j>, g: Held, p: X"))
-	rec, err := e.Reconcile(t.Context(), load(), engine.Options{})
-	if err != nil || rec.Kept != 6 {
-		t.Fatalf("%+v %v", rec, err)
-	}
+	l := p.begin(p.load(), engine.Options{Jobs: 4})
+	l.awaitDone("same", 1)
+	l.reconcile(p, text("y: Y<j>, g: Held, p: X"), "gates keep, x keep, list keep, hold keep, join keep, same keep")
 	p.write("go", "")
-	if s := <-done; s == nil || s.State != engine.StateComplete {
+	if s := l.wait(); s.State != engine.StateComplete {
 		t.Errorf("%+v", s)
-	}
-	if err := e.Close(); err != nil {
-		t.Fatal(err)
 	}
 	if got, want := p.values("Same"), "i=0 \"0 x y+z\"\ni=1 \"1 x y+z\"\ni=2 \"2 x y+z\"\n"; got != want {
 		t.Errorf("got\n%swant\n%s", got, want)

@@ -1,7 +1,6 @@
 package engine_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -195,17 +194,11 @@ func (v *liveVictim) runTo(killAt int64) (points int64, killed bool) {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), "OPERON_TEST_DO=live", "OPERON_TEST_DIR="+v.dir, fmt.Sprintf("OPERON_TEST_KILL_AT=%d", killAt))
 	cmd.Env = append(cmd.Env, v.env...)
-	var out, errs bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &errs
-	err := cmd.Run()
-	var exit *exec.ExitError
-	if errors.As(err, &exit) && exit.Sys().(syscall.WaitStatus).Signal() == syscall.SIGKILL {
+	out, _, killed := runChild(v.t, cmd, fmt.Sprintf("kill at %d", killAt))
+	if killed {
 		return 0, true
 	}
-	if err != nil {
-		v.t.Fatalf("kill at %d: %v\n%s", killAt, err, errs.String())
-	}
-	points, err = strconv.ParseInt(strings.TrimSpace(out.String()), 10, 64)
+	points, err := strconv.ParseInt(strings.TrimSpace(string(out)), 10, 64)
 	if err != nil {
 		v.t.Fatal(err)
 	}

@@ -40,6 +40,7 @@ type loop struct {
 	running   int           // commands under way
 	timers    timers
 	data      *storage.Batch // what this turn puts
+	meta      *meta.Batch    // what goes with it into the metadata
 	puts      int            // jobs in it
 	ahead     []batchJobs    // batches whose data is not durable yet
 	aheadJobs int
@@ -47,10 +48,9 @@ type loop struct {
 	claims    []claim
 	transient *transients
 
-	frozen  map[uint64]*flow    // dropped, and some worker may still schedule them
-	resting map[uint64]*flow    // whose idle processes are being ended
-	leaving map[string]int      // of a task: dataflows that are its no more, and not over for good
-	later   []func(*meta.Batch) // what the next commit does to the metadata
+	frozen  map[uint64]*flow // dropped, and some worker may still schedule them
+	resting map[uint64]*flow // whose idle processes are being ended
+	leaving map[string]int   // of a task: dataflows that are its no more, and not over for good
 
 	holed       []ticket.Range        // jobs that are to become holes
 	deferred    []deferred            // what waits for a batch to be durable
@@ -91,7 +91,6 @@ const maxAhead = 32 << 10
 func (l *loop) run(ctx context.Context, requests <-chan request) error {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
-	l.data = &storage.Batch{}
 	l.tell(time.Now(), true)
 	for {
 		l.makeHoles()

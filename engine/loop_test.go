@@ -41,14 +41,31 @@ func (p *project) startWith(o engine.Options, around func(bodies) bodies) *live 
 
 // startOf is start with bodies made for the pipeline.
 func (p *project) startOf(o engine.Options, around func(*enginetest.Rendezvous, *spec.Pipeline) bodies) *live {
-	t := p.t.(*testing.T)
-	t.Helper()
+	p.t.Helper()
+	pl, r := p.load(), enginetest.New(p.t)
+	o.Bodies = around(r, pl)
+	l := p.begin(pl, o)
+	l.r = r
+	return l
+}
+
+// load loads the project's pipeline as it is now.
+func (p *project) load() *spec.Pipeline {
+	p.t.Helper()
 	pl, err := engine.LoadFile(p.file, engine.LoadOptions{})
 	if err != nil {
-		t.Fatal(err)
+		p.t.Fatal(err)
 	}
-	l := &live{t: t, r: enginetest.New(t), done: make(chan struct{})}
-	o.Dir, o.Bodies = p.dir, around(l.r, pl)
+	return pl
+}
+
+// begin begins to run a pipeline in the project's folder.
+func (p *project) begin(pl *spec.Pipeline, o engine.Options) *live {
+	t := p.t.(*testing.T)
+	t.Helper()
+	l := &live{t: t, done: make(chan struct{})}
+	o.Dir = p.dir
+	var err error
 	if l.e, err = engine.New(pl, o); err != nil {
 		t.Fatal(err)
 	}

@@ -59,23 +59,16 @@ func (l *loop) begin(o *order, jobs int) {
 	}
 }
 
-// vacate gives back what a command had, and the starts of jobs that did not
-// call their body.
+// vacate gives back what a command had, once it has ended.
 func (l *loop) vacate(o *order, done *worker.JobsDone) {
 	f := o.flow
 	f.jobs -= int64(len(done.Results))
 	f.changed = true
-	if o.shared != noPool {
-		p := &l.room.pools[o.shared]
-		if p.starts != nil {
-			p.starts.giveBack(notStarted(done))
-		}
-		if !done.More {
-			p.running--
-		}
-	}
 	if done.More {
 		return
+	}
+	if o.shared != noPool {
+		l.room.pools[o.shared].running--
 	}
 	l.crew.ended(o)
 	l.running--
@@ -83,6 +76,16 @@ func (l *loop) vacate(o *order, done *worker.JobsDone) {
 	f.running--
 	l.room.left = l.room.left.plus(o.needs)
 	l.gpus = append(l.gpus, o.gpus...)
+}
+
+// giveBack gives back the starts of jobs that did not call their body.
+func (l *loop) giveBack(o *order, done *worker.JobsDone) {
+	if o.shared == noPool {
+		return
+	}
+	if starts := l.room.pools[o.shared].starts; starts != nil {
+		starts.giveBack(notStarted(done))
+	}
 }
 
 func notStarted(done *worker.JobsDone) (n int) {

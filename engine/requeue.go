@@ -27,13 +27,8 @@ func (l *loop) busyJobs() map[*flow]map[coord.Coord]struct{} {
 		add(d.flow, d.job.Coord)
 	}
 	for _, f := range l.flows {
-		for _, job := range f.again {
+		for _, job := range append(f.pinnedJobs(), f.again...) {
 			add(f, job.Coord)
-		}
-		for _, p := range f.pins {
-			for _, w := range p.jobs {
-				add(f, w.job.Coord)
-			}
 		}
 		for _, jobs := range f.parked {
 			for _, job := range jobs {
@@ -52,7 +47,7 @@ func (l *loop) requeue(runnable []ticket.Range, busy map[*flow]map[coord.Coord]s
 	for n, f := range l.flows {
 		f.queue, f.skipped = newQueue(f.task), 0
 		if len(f.pins) > 0 && len(f.pins[0].gpus) != f.needs.gpus {
-			f.again = append(f.again, f.unpinned()...) // it takes another number now
+			f.again, f.pins = append(f.again, f.pinnedJobs()...), nil // it takes another number now
 		}
 		again[n], f.again = f.again, nil
 		pins[n], f.pins = f.pins, nil

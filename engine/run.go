@@ -115,7 +115,7 @@ func (e *Engine) plan(ctx context.Context) (pl *plan, err error) {
 			e.log.Warn("sources will be read again", "err", saved)
 		}
 	}()
-	pl = &plan{ids: make([]uint64, len(e.p.Tasks))}
+	pl = &plan{}
 	err = e.stores.data.View(func(r *storage.Reader) error {
 		pl.survey, err = look(ctx, e.p, e.bodies, r, e.stores.last, e.stores.found)
 		return err
@@ -131,16 +131,20 @@ func (e *Engine) plan(ctx context.Context) (pl *plan, err error) {
 	}
 	pl.runAgain(e.p, e.o.Redo, "it is to run again, as asked for")
 	pl.redo = e.redoing(e.o.Redo, pl.newRun)
-	for _, t := range e.p.Tasks {
-		if d := pl.decisions[t.Index]; d.Action == actionKeep {
-			pl.ids[t.Index] = d.Old
-		} else {
-			pl.ids[t.Index] = e.stores.data.AllocateInstance()
-		}
-	}
+	pl.number(e.stores.data)
 	pl.foot = e.footprint(pl)
 	e.sayWhy(pl)
 	return pl, nil
+}
+
+// number gives each task's dataflow its id: what is kept has one.
+func (pl *plan) number(data *storage.Store) {
+	pl.ids = make([]uint64, len(pl.decisions))
+	for n, d := range pl.decisions {
+		if pl.ids[n] = d.Old; d.Action != actionKeep {
+			pl.ids[n] = data.AllocateInstance()
+		}
+	}
 }
 
 // sayWhy logs for each task why it runs.
@@ -316,7 +320,7 @@ func (e *Engine) newLoop(ctx context.Context, pl *plan) (*loop, *restored, error
 		room: room{free: e.slots(), pools: newPools(e.p), left: e.room}, gpus: slices.Clone(e.gpus),
 		keepGoing: e.o.KeepGoing || e.o.MaxFailures > 0, maxFailures: e.o.MaxFailures,
 		commits: newCommitter(e.stores.data, e.stores.meta), runID: pl.foot.RunID, logs: filepath.Join(e.dir, logsDir),
-		data: &storage.Batch{}, transient: newTransients(e.p), frozen: map[uint64]*flow{}, resting: map[uint64]*flow{}, leaving: map[string]int{}, sizes: map[string]int{}, totals: map[string]*jobTotals{},
+		data: &storage.Batch{}, meta: &meta.Batch{}, transient: newTransients(e.p), frozen: map[uint64]*flow{}, resting: map[uint64]*flow{}, leaving: map[string]int{}, sizes: map[string]int{}, totals: map[string]*jobTotals{},
 	}
 	r, err := e.restoreTickets(pl)
 	if err != nil {
@@ -365,10 +369,15 @@ func (e *Engine) install(l *loop, pl *plan) error {
 		f.configure(e.p, t, df)
 		l.flows = append(l.flows, f)
 	}
-	for rank, t := range e.p.Topo {
-		l.flows[t.Index].rank = rank
-	}
+	l.rank()
 	return nil
+}
+
+// rank notes of each flow its place from roots to leaves.
+func (l *loop) rank() {
+	for n, t := range l.p.Topo {
+		l.flows[t.Index].rank = n
+	}
 }
 
 // dataflow makes what workers need to know of a task.
@@ -445,55 +454,61 @@ func (pl *plan) kept() []uint64 {
 // begin writes down that the run begins: the footprint, the headers of new
 // dataflows, what is retired, and the tickets as they were restored.
 func (e *Engine) begin(l *loop, pl *plan, r *restored) {
-	m := &meta.Batch{}
 	if e.stores.rebuild {
-		m.Reset()
+		l.meta.Reset()
 	}
-	footprints(pl.foot, l.data, m)
+	footprints(pl.foot, l.data, l.meta)
+	current := map[uint64]bool{}
+	for _, id := range pl.ids {
+		current[id] = true
+	}
 	for id := range e.stores.known() {
-		if !slices.Contains(pl.ids, id) {
-			m.DropDataflow(id) // an engine was killed before it could
+		if !current[id] {
+			l.meta.DropDataflow(id) // it is retired now, or was by an engine that was killed then
 		}
 	}
 	for _, o := range pl.orphans {
 		l.data.SetState(o.ID, storage.Retired)
-		m.DropDataflow(o.ID)
 	}
-	for _, t := range e.p.Tasks {
-		d := pl.decisions[t.Index]
+	for n, d := range pl.decisions {
 		if d.Action == actionReplace {
 			l.data.SetState(d.Old, storage.Retired)
-			m.DropDataflow(d.Old)
 		}
-		f := l.flows[t.Index]
-		h := f.header(pl.foot.Updated)
-		if d.Action == actionKeep {
-			// All of it is written anew: a counter that the last run made because
-			// somebody asked, and this one has no use for, would stay as it was.
-			m.DropTickets(h.ID)
-		} else {
-			l.data.PutHeader(h)
-		}
-		m.PutDataflow(f.noted(DataflowRunning))
-		for _, c := range r.failed[t.Index] {
-			l.data.DropFailure(h.ID, c)
-			l.table.Touch(t.Index, c)
-		}
-		for _, c := range r.dropped[t.Index] {
-			l.data.DropRecord(h.ID, c)
+		l.writeDown(l.flows[n], d, r)
+		for _, c := range r.failed[n] {
+			l.table.Touch(n, c)
 		}
 	}
-	l.write(m, l.table.Changes())
-	number := l.commits.submit(l.data, m, true)
-	l.begun, l.data = number, &storage.Batch{}
+	l.write(l.table.Changes())
+	l.begun = l.submit(true)
 	// The logs of what is retired go when it is so for good, and before a job
 	// writes new ones.
 	stale := l.staleLogs(r)
-	if len(stale) == 0 || l.commits.wait(number) != nil {
+	if len(stale) == 0 || l.commits.wait(l.begun) != nil {
 		return // the loop hears of an error
 	}
 	for _, task := range stale {
 		l.pruneLogs(task)
+	}
+}
+
+// writeDown writes down a task's dataflow as the run begins, or goes on, with it:
+// its header if it is new; if it is kept, its tickets anew, and without failures,
+// which are tried again, and records that nothing asks for any more.
+func (l *loop) writeDown(f *flow, d decision, r *restored) {
+	if d.Action == actionKeep {
+		// All of it is written anew: a counter that the last run made because
+		// somebody asked, and this one has no use for, would stay as it was.
+		l.meta.DropTickets(f.id)
+	} else {
+		l.data.PutHeader(f.header(l.pl.foot.Updated))
+	}
+	l.meta.PutDataflow(f.noted(DataflowRunning))
+	for _, c := range r.failed[f.task.Index] {
+		l.data.DropFailure(f.id, c)
+	}
+	for _, c := range r.dropped[f.task.Index] {
+		l.data.DropRecord(f.id, c)
 	}
 }
 
@@ -536,8 +551,7 @@ func (e *Engine) finish(ctx context.Context, l *loop, started time.Time) (*Summa
 			l.release(t) // a task without jobs is done, and nothing says so
 		}
 	}
-	m := &meta.Batch{}
-	l.write(m, l.table.Changes())
+	l.write(l.table.Changes())
 	foot := l.pl.foot
 	foot.State, foot.Updated = string(s.State), time.Now()
 	foot.Asked = l.saver.note(decodeAsked(foot.Asked)).encode()
@@ -551,17 +565,17 @@ func (e *Engine) finish(ctx context.Context, l *loop, started time.Time) (*Summa
 	// Data that says how a run ended never stands beside metadata that has not heard
 	// of the run: that is what an old copy looks like. An error comes again below.
 	_ = l.commits.wait(l.begun)
-	footprints(foot, l.data, m)
+	footprints(foot, l.data, l.meta)
 	for _, f := range l.flows {
-		m.PutDataflow(f.noted(f.lastState(l.table.Counts(f.task.Index))))
+		l.meta.PutDataflow(f.noted(f.lastState(l.table.Counts(f.task.Index))))
 	}
 	if s.State == StateComplete {
 		for _, id := range l.pl.aside {
 			l.data.DropInstance(id)
 		}
 	}
-	m.PutHistory(foot.RunID, foot.Summary)
-	l.commits.submit(l.data, m, true)
+	l.meta.PutHistory(foot.RunID, foot.Summary)
+	l.submit(true)
 	if err := l.commits.flush(ctx); err != nil {
 		return s, &MachineError{Doing: "write the state", Err: err}
 	}

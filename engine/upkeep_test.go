@@ -1,10 +1,8 @@
 package engine_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -73,17 +71,11 @@ func (p *project) doTo(do, state string, killAt int) (points int, killed bool) {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), "OPERON_TEST_DO="+do, "OPERON_TEST_DIR="+p.stateDir(state), "OPERON_TEST_PIPELINE="+p.file,
 		fmt.Sprintf("OPERON_TEST_KILL_AT=%d", killAt))
-	var out, errs bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &errs
-	err := cmd.Run()
-	var exit *exec.ExitError
-	if errors.As(err, &exit) && exit.Sys().(syscall.WaitStatus).Signal() == syscall.SIGKILL {
+	out, _, killed := runChild(p.t, cmd, fmt.Sprintf("%s, kill at %d", do, killAt))
+	if killed {
 		return 0, true
 	}
-	if err != nil {
-		p.t.Fatalf("%s, kill at %d: %v\n%s", do, killAt, err, errs.String())
-	}
-	points, err = strconv.Atoi(strings.TrimSpace(out.String()))
+	points, err := strconv.Atoi(strings.TrimSpace(string(out)))
 	if err != nil {
 		p.t.Fatal(err)
 	}

@@ -155,6 +155,11 @@ func (l *loop) end(f *flow) {
 	f.attempts, f.parked, f.deaths = nil, nil, nil
 	if f.gone {
 		l.retire(f)
+		for _, up := range l.flows {
+			if slices.Contains(f.df.Producers, up.id) {
+				l.release(up.task) // perhaps it was the last to read them
+			}
+		}
 		return
 	}
 	if f.outcome == frontier.Completed {

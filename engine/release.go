@@ -68,8 +68,14 @@ func (l *loop) release(done *spec.TaskSpec) {
 	}
 }
 
-// takes reports whether a consumer of t is not over.
+// takes reports whether a consumer of t is not over, one that is no task's any more
+// included: its jobs may still be reading.
 func (l *loop) takes(t *spec.TaskSpec) bool {
+	for _, f := range l.frozen {
+		if f.gone && slices.Contains(f.df.Producers, l.flows[t.Index].id) {
+			return true
+		}
+	}
 	for _, c := range l.transient.takers[t.Index] {
 		if !l.flows[c.Index].completed() {
 			return true

@@ -1,0 +1,49 @@
+package engine_test
+
+import (
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"operon/engine"
+)
+
+// What an earlier version of a task made is never saved over what a later one
+// made, however long saving takes.
+func TestSaveWhileReconciled(t *testing.T) {
+	const hold = "pipeline: live\ntasks:\n  hold: {out: Hold, exec: [\"true\"]}\n"
+	p := newProject(t, hold+"  slow: {out: Slow, exec: [\"true\"], save: out/slow.txt}\n  fast: {out: Fast, exec: [\"true\"], save: out/fast.txt}\n")
+	if err := os.Mkdir(filepath.Join(p.dir, "out"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	pipe := filepath.Join(p.dir, "out", "slow.txt") // who looks whether it is saved waits
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l := p.start(engine.Options{Jobs: 4})
+	l.r.OK("slow", "", `1`)
+	var slow *os.File
+	await(t, "slow is being saved", func() bool {
+		var err error
+		slow, err = os.OpenFile(pipe, os.O_WRONLY|syscall.O_NONBLOCK, 0)
+		return err == nil
+	})
+	l.r.OK("fast", "", `1`)
+	l.awaitDone("fast", 1)
+	l.reconcile(p, hold+"  fast: {out: Fast, exec: [\"true\", \"edited\"], save: out/fast.txt}\n", "hold keep, fast replace fingerprint, slow drop")
+	l.r.OK("fast", "", `2`)
+	l.awaitDone("fast", 1)
+	for range 20 { // a second saver would have its chance
+		time.Sleep(10 * time.Millisecond)
+	}
+	if err := slow.Close(); err != nil {
+		t.Fatal(err)
+	}
+	l.r.OK("hold", "", `0`)
+	l.wait()
+	if got := p.saved("out")["fast.txt"]; got != "2\n" {
+		t.Errorf("saved %q", got)
+	}
+}

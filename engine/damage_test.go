@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -79,6 +80,15 @@ type hurt struct {
 // outcomes counts what became of the cases of one kind of damage.
 type outcomes struct{ cases, detected, harmless, mended, refused, silent int }
 
+func (o *outcomes) add(p *outcomes) {
+	o.cases += p.cases
+	o.detected += p.detected
+	o.harmless += p.harmless
+	o.mended += p.mended
+	o.refused += p.refused
+	o.silent += p.silent
+}
+
 // bench is a project whose state is damaged over and over.
 type bench struct {
 	*project
@@ -95,43 +105,84 @@ func (b *bench) errorf(format string, args ...any) {
 // fact unharmed; get serves nothing wrong as right; rebuild and a run end with
 // the right entities, or refuse where the data itself is lost.
 func TestDamage(t *testing.T) {
-	table := map[string]*outcomes{}
-	told := 0
-	for _, until := range []string{"", "many"} {
-		b := newBench(t, until)
-		for _, h := range b.hurts() {
-			name := h.kind
-			if table[name] == nil {
-				table[name] = &outcomes{}
-			}
-			b.wrong = nil
-			b.suffer(h, table[name])
-			if len(b.wrong) == 0 {
-				continue
-			}
-			t.Errorf("%s: %s (until %q):\n%s", h.kind, h.what, until, strings.Join(b.wrong, "\n"))
-			if told++; told > 10 {
-				t.FailNow()
-			}
+	tables := map[string]damageTable{"": {}, "many": {}}
+	t.Run("until", func(t *testing.T) { // ends when both have
+		for until, table := range tables {
+			t.Run(until, func(t *testing.T) {
+				t.Parallel()
+				table.fill(t, until)
+			})
+		}
+	})
+	all := damageTable{}
+	for _, table := range tables {
+		all.add(table)
+	}
+	sum := all.sum()
+	t.Logf("\n%v", all)
+	if sum.detected == 0 || sum.mended == 0 || sum.detected == sum.cases {
+		t.Errorf("%+v: the test tests nothing", *sum)
+	}
+}
+
+// damageTable has what became of the cases, by the kind of damage.
+type damageTable map[string]*outcomes
+
+// fill damages the state of a run that went until a task, "" for all of them,
+// in every way there is.
+func (table damageTable) fill(t *testing.T, until string) {
+	b := newBench(t, until)
+	hurts := b.hurts()
+	begun, told := time.Now(), 0
+	for n, h := range hurts {
+		if n%200 == 0 {
+			t.Logf("%d of %d cases after %v", n, len(hurts), time.Since(begun).Round(time.Second))
+		}
+		b.wrong = nil
+		b.suffer(h, table.of(h.kind))
+		if len(b.wrong) == 0 {
+			continue
+		}
+		t.Errorf("%s: %s:\n%s", h.kind, h.what, strings.Join(b.wrong, "\n"))
+		if told++; told > 10 {
+			t.FailNow()
 		}
 	}
+}
+
+func (table damageTable) of(kind string) *outcomes {
+	if table[kind] == nil {
+		table[kind] = &outcomes{}
+	}
+	return table[kind]
+}
+
+func (table damageTable) add(other damageTable) {
+	for kind, o := range other {
+		table.of(kind).add(o)
+	}
+}
+
+func (table damageTable) sum() *outcomes {
+	sum := &outcomes{}
+	for _, o := range table {
+		sum.add(o)
+	}
+	return sum
+}
+
+// String has a line a kind, in order, and one for all of them.
+func (table damageTable) String() string {
 	var text strings.Builder
-	fmt.Fprintf(&text, "\n%-26s %6s %9s %9s %7s %8s %7s\n", "damage", "cases", "detected", "harmless", "mended", "refused", "silent")
-	kinds := []string{}
-	for kind := range table {
-		kinds = append(kinds, kind)
+	fmt.Fprintf(&text, "%-32s %6s %9s %9s %7s %8s %7s\n", "damage", "cases", "detected", "harmless", "mended", "refused", "silent")
+	line := func(kind string, o *outcomes) {
+		fmt.Fprintf(&text, "%-32s %6d %9d %9d %7d %8d %7d\n", kind, o.cases, o.detected, o.harmless, o.mended, o.refused, o.silent)
 	}
-	slices.Sort(kinds)
-	sum := outcomes{}
-	for _, kind := range kinds {
-		o := table[kind]
-		fmt.Fprintf(&text, "%-26s %6d %9d %9d %7d %8d %7d\n", kind, o.cases, o.detected, o.harmless, o.mended, o.refused, o.silent)
-		sum.cases, sum.detected, sum.mended = sum.cases+o.cases, sum.detected+o.detected, sum.mended+o.mended
+	for _, kind := range slices.Sorted(maps.Keys(table)) {
+		line(kind, table[kind])
 	}
-	t.Log(text.String())
-	if sum.detected == 0 || sum.mended == 0 || sum.detected == sum.cases {
-		t.Errorf("%+v: the test tests nothing", sum)
-	}
+	line("all", table.sum())
+	return text.String()
 }
 
 func newBench(t *testing.T, until string) *bench {
@@ -158,28 +209,53 @@ func (b *bench) hurts() []hurt {
 	rng := rand.New(rand.NewPCG(1, 2))
 	var out []hurt
 	add := func(kind, what string, do func(tr tree)) { out = append(out, hurt{kind, what, do}) }
-	bytesOf := func(kind, file string, step int) {
-		content := b.whole[file]
-		if !long {
-			step = max(step, len(content)/5)
+	byteAt := func(kind, file string, at int) {
+		mask := byte(1) << rng.IntN(8)
+		if rng.IntN(3) == 0 {
+			mask = 0xFF
 		}
-		for at := rng.IntN(step); at < len(content); at += step {
-			at, mask := at, byte(1)<<rng.IntN(8)
-			if rng.IntN(3) == 0 {
-				mask = 0xFF
-			}
-			add("byte of "+kind, fmt.Sprintf("%s at %d with %#x", file, at, mask), func(tr tree) { tr[file][at] ^= mask })
+		add("byte of "+kind, fmt.Sprintf("%s at %d with %#x", file, at, mask), func(tr tree) { tr[file][at] ^= mask })
+	}
+	bytesOf := func(kind, file string, step int) {
+		size := len(b.whole[file])
+		if !long {
+			step = max(step, size/5)
+		}
+		for at := rng.IntN(step); at < size; at += step {
+			byteAt(kind, file, at)
 		}
 	}
 	page := os.Getpagesize()
+	// A page begins with what it is, and where its keys lie: each byte there
+	// counts. Of keys and values, a few a page tell as much as all.
+	pagesOf := func(file string) {
+		if !long {
+			bytesOf(file, file, page)
+			return
+		}
+		for from := 0; from < len(b.whole[file]); from += page {
+			for at := from + rng.IntN(24); at < from+144; at += 24 {
+				byteAt(file, file, at)
+			}
+			for at := from + 144 + rng.IntN(400); at < from+page; at += 400 {
+				byteAt(file, file, at)
+			}
+		}
+	}
 	for _, file := range []string{meta.FileName, storage.DataFile} {
-		bytesOf(file, file, 64)
+		pagesOf(file)
 		pages := len(b.whole[file]) / page
 		for n := range pages {
 			if !long && n%max(1, pages/3) != 0 {
 				continue
 			}
 			add("zeroed page of "+file, fmt.Sprintf("page %d", n), func(tr tree) { clear(tr[file][n*page : (n+1)*page]) })
+		}
+		buckets := bucketTables(b.whole[file])
+		for n, at := range buckets {
+			if long || n%max(1, len(buckets)/5) == 0 {
+				byteAt("the buckets of "+file, file, at)
+			}
 		}
 		list := freeListAt(b.whole[file])
 		for off := 8; off < 40; off += 4 {
@@ -219,16 +295,42 @@ func (b *bench) hurts() []hurt {
 	return out
 }
 
+// firstPage is the newer of the first two pages of a database file.
+func firstPage(content []byte) []byte {
+	page := os.Getpagesize()
+	a, b := content[16:], content[page+16:]
+	if binary.LittleEndian.Uint64(a[48:]) >= binary.LittleEndian.Uint64(b[48:]) {
+		return a
+	}
+	return b
+}
+
 // freeListAt is where the list of free pages of a database file begins.
 func freeListAt(content []byte) int {
-	page, newest, at := os.Getpagesize(), uint64(0), 0
-	for n := range 2 {
-		m := content[n*page+16:]
-		if tx := binary.LittleEndian.Uint64(m[48:]); tx >= newest {
-			newest, at = tx, int(binary.LittleEndian.Uint64(m[32:]))*page
+	return int(binary.LittleEndian.Uint64(firstPage(content)[32:])) * os.Getpagesize()
+}
+
+// bucketTables are the bytes that say where the names and places of the buckets
+// lie, in the pages that list them.
+func bucketTables(content []byte) (bytes []int) {
+	const header, element, branch = 16, 16, 1
+	le, size := binary.LittleEndian, os.Getpagesize()
+	add := func(page int) (n int) {
+		n = int(le.Uint16(content[page+10:]))
+		for at := page + header; at < page+header+n*element; at++ {
+			bytes = append(bytes, at)
 		}
+		return n
 	}
-	return at
+	root := int(le.Uint64(firstPage(content)[16:])) * size
+	n := add(root)
+	if le.Uint16(content[root+8:]) != branch {
+		return bytes
+	}
+	for i := range n {
+		add(int(le.Uint64(content[root+header+i*element+8:])) * size)
+	}
+	return bytes
 }
 
 // older are states that the directory has been in before.
@@ -335,7 +437,7 @@ func (b *bench) suffer(h hurt, o *outcomes) {
 	}
 
 	// A run that was told nothing ends right, or says why it does not.
-	if s, err := b.run(engine.Options{Jobs: 2}); err == nil {
+	if s, err := b.attempt(); err == nil {
 		if got, getErr := b.entities(); s.State != engine.StateComplete || getErr == nil && got != b.want {
 			o.silent++
 			b.errorf("a run ends %s, with the wrong entities: %v", s.State, got != b.want)
@@ -359,6 +461,23 @@ func (b *bench) suffer(h hurt, o *outcomes) {
 	}
 }
 
+// attempt is a run whose end may be an error, that of closing included.
+func (b *bench) attempt() (*engine.Summary, error) {
+	pl, err := engine.LoadFile(b.file, engine.LoadOptions{})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	e, err := engine.New(pl, engine.Options{Dir: b.dir, Jobs: 2})
+	if err != nil {
+		return nil, err
+	}
+	s, err := e.Run(context.Background())
+	if closed := e.Close(); err == nil {
+		err = closed
+	}
+	return s, err
+}
+
 // mended wants a rebuilt state to be consistent, and a run to end right.
 func (b *bench) mended() {
 	for _, when := range []string{"rebuilt", "run"} {
@@ -369,7 +488,7 @@ func (b *bench) mended() {
 		if when == "run" {
 			return
 		}
-		if s, err := b.run(engine.Options{Jobs: 2}); err != nil || s.State != engine.StateComplete {
+		if s, err := b.attempt(); err != nil || s.State != engine.StateComplete {
 			b.errorf("after a rebuild: %+v, %v", s, err)
 			return
 		}

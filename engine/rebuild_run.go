@@ -70,6 +70,9 @@ func (e *Engine) rebuildOnce(ctx context.Context, ask rebuildAsk) (*RebuildRepor
 	if ask.say == nil {
 		ask.say = func(Progress) {}
 	}
+	if err := e.stores.data.CheckPages(); err != nil {
+		return nil, stateError(e.dir, "look at the pages of the data", err)
+	}
 	err := e.stores.meta.View(func(r *meta.Reader) error { return r.Verify() })
 	if meta.IsDamage(err) {
 		err = e.stores.replaceMeta(why(err), e.o.Hook)

@@ -11,6 +11,11 @@ import (
 	"operon/storage/boltfile"
 )
 
+// CheckPages reads every page of data.db. One that makes no sense, is led to twice,
+// or has keys where no look-up finds them is a *boltfile.DamagedError: whatever is
+// written then spoils more, and Salvage is what helps.
+func (s *Store) CheckPages() error { return s.file.CheckPages() }
+
 // Mend brings what the rest hangs on back into order, as far as it is damaged:
 // keys that make no sense, or lie where a look-up does not find them, go; so do
 // headers, notes of drops and lists of commits that can't be read, buckets that
@@ -18,6 +23,8 @@ import (
 // become true again. Records and failures that can't be read stay, for the
 // caller to drop, and counts of blobs are Sweep's. It reports whether it changed
 // anything. Nobody may submit or read meanwhile. It waits for its commit.
+//
+// A data.db whose pages are damaged can't be mended in its place: see CheckPages.
 func (s *Store) Mend(ctx context.Context) (changed bool, err error) {
 	if s.file.ReadOnly() {
 		return false, ErrReadOnly

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -335,5 +336,123 @@ func TestBucketNameDamaged(t *testing.T) {
 		if _, err := boltfile.Open(path, boltfile.Options{}); !isDamage(err) {
 			t.Errorf("bucket2 as %s: %v", name, err)
 		}
+	}
+}
+
+// A branch that sends look-ups for a bucket to the wrong page hides it: that is
+// seen at once, whatever the damaged byte.
+func TestBranchOfTheBucketsDamaged(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "data.db")
+	f := open(t, path, boltfile.Options{})
+	const buckets = 120
+	name := func(n int) []byte { return fmt.Appendf(nil, "bucket%03d", n) }
+	f.Submit(boltfile.Commit{Apply: func(tx *bolt.Tx) error {
+		for n := range buckets {
+			b, err := tx.CreateBucket(name(n))
+			if err == nil {
+				err = b.Put([]byte("key"), bytes.Repeat([]byte{byte(n)}, 100))
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}})
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, root := os.Getpagesize(), rootOf(whole)
+	if n := binary.LittleEndian.Uint16(whole[root*page+10:]); whole[root*page+8] != 1 || n < 3 {
+		t.Fatalf("the list of buckets has no branch, or one of %d pages", n)
+	}
+	seen := 0
+	for at := root*page + 16; at < root*page+200; at++ {
+		for _, mask := range []byte{1, 4, 0x80, 0xFF} {
+			content := bytes.Clone(whole)
+			content[at] ^= mask
+			if err := os.WriteFile(path, content, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			f, err := boltfile.Open(path, boltfile.Options{ReadOnly: true})
+			if isDamage(err) {
+				seen++
+				continue
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = f.View(func(tx *bolt.Tx) error {
+				for n := range buckets {
+					if tx.Bucket(name(n)) == nil {
+						return errWrong
+					}
+				}
+				return nil
+			})
+			if err := errors.Join(err, f.Close()); err != nil {
+				t.Errorf("byte %d of the branch, mask %#x: %v", at-root*page, mask, err)
+			}
+		}
+	}
+	if seen == 0 {
+		t.Error("nothing was seen to be damaged")
+	}
+}
+
+// rootOf is the page that the buckets hang on.
+func rootOf(content []byte) int {
+	newest, root := uint64(0), uint64(0)
+	for n := range 2 {
+		m := content[n*os.Getpagesize()+16:]
+		if tx := binary.LittleEndian.Uint64(m[48:]); tx >= newest {
+			newest, root = tx, binary.LittleEndian.Uint64(m[16:])
+		}
+	}
+	return int(root)
+}
+
+// CheckPages meets a leaf whose keys no look-up finds, which Open does not read.
+func TestCheckPages(t *testing.T) {
+	path := filled(t, 5000)
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, checked, found := os.Getpagesize(), 0, 0
+	for n := 2; n < len(whole)/page; n++ {
+		if whole[n*page+8] != 2 {
+			continue // no leaf
+		}
+		content := bytes.Clone(whole)
+		content[n*page+16+16+9] ^= 0xFF // the size of its second key
+		if err := os.WriteFile(path, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		f, err := boltfile.Open(path, boltfile.Options{})
+		if err != nil {
+			continue
+		}
+		checked++
+		if err := f.CheckPages(); isDamage(err) {
+			found++
+		} else if err != nil {
+			t.Error(err)
+		}
+		if err := f.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if checked == 0 || found == 0 || found < checked/2 {
+		t.Errorf("%d of %d were found", found, checked)
+	}
+	if err := os.WriteFile(path, whole, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := open(t, path, boltfile.Options{}).CheckPages(); err != nil {
+		t.Errorf("undamaged: %v", err)
 	}
 }

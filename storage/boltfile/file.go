@@ -130,6 +130,21 @@ func (f *File) Check() error {
 	})
 }
 
+// CheckPages reads every page as the last commit left it, and returns a
+// *DamagedError if one makes no sense, is led to twice, or has keys where a
+// look-up does not find them: what writes to such a file spoils more. The file is
+// one opened for writing.
+func (f *File) CheckPages() error {
+	done := make(chan error, 1)
+	f.Submit(Commit{Urgent: true, Done: func(err error) { // by the writer: nothing is written meanwhile
+		if err == nil {
+			err = checkPages(f.raw, f.path)
+		}
+		done <- err
+	}})
+	return <-done
+}
+
 // Close waits until everything submitted is committed and all readers have
 // ended, and closes the file. It returns what ended writing, if anything did.
 func (f *File) Close() error {

@@ -75,24 +75,11 @@ func (o *order) walk(id uint64, level int, lo, hi []byte) bool {
 	return false
 }
 
-// walkChildren walks what a branch leads to. A look-up goes to the last child
-// whose key is not above what it looks for, or to the first.
+// walkChildren walks what a branch leads to.
 func (o *order) walkChildren(page []byte, n, level int, lo, hi []byte) bool {
 	for i := range n {
-		key, ok := branchKey(page, i)
-		if !ok {
-			return false
-		}
-		if i > 0 {
-			lo = key
-		}
-		upTo := hi
-		if i < n-1 {
-			if upTo, ok = branchKey(page, i+1); !ok || bytes.Compare(key, upTo) >= 0 || hi != nil && bytes.Compare(upTo, hi) >= 0 {
-				return false
-			}
-		}
-		if !o.walk(binary.LittleEndian.Uint64(page[pageHeader+i*elementSize+8:]), level+1, lo, upTo) {
+		from, upTo, ok := childBounds(page, n, i, lo, hi)
+		if !ok || !o.walk(binary.LittleEndian.Uint64(page[pageHeader+i*elementSize+8:]), level+1, from, upTo) {
 			return false
 		}
 	}

@@ -40,21 +40,35 @@ type tree struct {
 	tails    pageSet // the others of the runs that were read
 	free     pageSet
 	freeIDs  []uint64
-	name     []byte // of the last bucket
+	stale    bool // the list of free pages, itself in order, names one that is in use
+	deep     bool // reads all leaves
 }
 
 // checkTree reads the pages that lead to others and returns a *DamagedError if
 // following them would leave the file or go in a circle: bbolt would not come
 // back from the latter. It costs about one page in a hundred of a large file.
 //
-// free is what is wrong with the list of free pages. Who only reads does not need
-// it; who writes would write over pages that are in use.
+// free is what is wrong with the list of free pages, where that is all. Who only
+// reads does not need it; who writes would write over pages that are in use.
 func checkTree(file *os.File, path string) (free *DamagedError, err error) {
+	return checkFile(file, &tree{file: file, path: path})
+}
+
+// checkPages is checkTree of all pages, the leaves too: whether every key lies
+// within its page, and where a look-up finds it.
+func checkPages(file *os.File, path string) error {
+	free, err := checkFile(file, &tree{file: file, path: path, deep: true})
+	if err == nil && free != nil {
+		return free
+	}
+	return err
+}
+
+func checkFile(file *os.File, t *tree) (free *DamagedError, err error) {
 	info, err := file.Stat()
 	if err != nil {
-		return nil, fmt.Errorf("check database %q: %w", path, err)
+		return nil, fmt.Errorf("check database %q: %w", t.path, err)
 	}
-	t := &tree{file: file, path: path}
 	root, freelist, err := t.readMeta(info.Size())
 	if err != nil {
 		return nil, err
@@ -62,14 +76,14 @@ func checkTree(file *os.File, path string) (free *DamagedError, err error) {
 	if size := int64(t.high) * int64(t.pageSize); info.Size() < size {
 		return nil, t.damaged("is cut short: %d bytes of %d", info.Size(), size)
 	}
-	if err := t.walk(root, true); err != nil {
+	if err := t.walk(root, true, nil, nil); err != nil {
 		return nil, err
 	}
 	err = t.readFree(freelist)
 	if err == nil {
 		err = t.besideFree()
 	}
-	if errors.As(err, &free) {
+	if errors.As(err, &free) && !t.stale {
 		return free, nil
 	}
 	return nil, err
@@ -137,6 +151,7 @@ func (t *tree) readFree(id uint64) error {
 	if n > uint64(len(ids)/8) {
 		return t.damaged("the list of free pages is longer than its page")
 	}
+	t.stale = t.usesFree(ids[:8*n])
 	for i := range n {
 		id := binary.LittleEndian.Uint64(ids[8*i:])
 		if t.enter(&t.free, id) != nil {
@@ -145,6 +160,22 @@ func (t *tree) readFree(id uint64) error {
 		t.freeIDs = append(t.freeIDs, id)
 	}
 	return nil
+}
+
+// usesFree reports whether a list of free pages that is in order, as bbolt writes
+// it, names a page that something leads to: then what leads there is damaged
+// rather than the list, and what is read there is of an earlier time.
+func (t *tree) usesFree(ids []byte) (uses bool) {
+	last := uint64(0)
+	for ; len(ids) > 0; ids = ids[8:] {
+		id := binary.LittleEndian.Uint64(ids)
+		if id <= last || id >= t.high {
+			return false
+		}
+		uses = uses || t.used.has(id)
+		last = id
+	}
+	return uses
 }
 
 // besideFree sees whether a page that was not read runs on into a free one: of
@@ -174,8 +205,9 @@ func (t *tree) besideFree() error {
 }
 
 // walk follows a page and what it leads to. Each page is entered once, so it
-// ends. With buckets set, it goes into the buckets that it meets.
-func (t *tree) walk(id uint64, buckets bool) error {
+// ends. With buckets set, it goes into the buckets that it meets. A look-up finds
+// there what is not below lo and below hi; nil: there is no such bound.
+func (t *tree) walk(id uint64, buckets bool, lo, hi []byte) error {
 	page, err := t.page(id)
 	if err != nil {
 		return err
@@ -185,19 +217,18 @@ func (t *tree) walk(id uint64, buckets bool) error {
 	}
 	switch flags(page) {
 	case leafFlag:
-		if buckets {
-			return t.walkBuckets(id, page)
-		}
-		return nil
+		return t.walkLeaf(id, page, buckets, lo, hi)
 	case branchFlag:
-		return t.walkBranch(id, page, buckets)
+		return t.walkBranch(id, page, buckets, lo, hi)
 	}
 	return t.damaged("page %d is of no known kind (%#x)", id, flags(page))
 }
 
 // walkBranch follows the children of a branch. All leaves of a tree lie at one
-// depth, so where the first child is a leaf, the others need not be read.
-func (t *tree) walkBranch(id uint64, page []byte, buckets bool) error {
+// depth, so where the first child is a leaf, the others need not be read. A
+// look-up goes to the last child whose key is not above what it looks for, or to
+// the first.
+func (t *tree) walkBranch(id uint64, page []byte, buckets bool, lo, hi []byte) error {
 	n := count(page)
 	if n == 0 || pageHeader+n*elementSize > len(page) {
 		return t.damaged("page %d holds %d elements", id, n)
@@ -210,13 +241,17 @@ func (t *tree) walkBranch(id uint64, page []byte, buckets bool) error {
 			if err != nil {
 				return err
 			}
-			leaves = flags(first) == leafFlag && !buckets
+			leaves = flags(first) == leafFlag && !buckets && !t.deep
+		}
+		from, upTo, ok := childBounds(page, n, i, lo, hi)
+		if !ok {
+			return t.damaged("the keys in page %d are out of order", id)
 		}
 		var err error
 		if leaves {
 			err = t.enter(&t.used, child)
 		} else {
-			err = t.walk(child, buckets)
+			err = t.walk(child, buckets, from, upTo)
 		}
 		if err != nil {
 			return err
@@ -225,8 +260,29 @@ func (t *tree) walkBranch(id uint64, page []byte, buckets bool) error {
 	return nil
 }
 
-// walkBuckets goes into the buckets of a leaf of the root.
-func (t *tree) walkBuckets(id uint64, page []byte) error {
+// childBounds are the bounds of child i of the n of a branch, which has to keep
+// within its own.
+func childBounds(page []byte, n, i int, lo, hi []byte) (from, upTo []byte, ok bool) {
+	key, ok := branchKey(page, i)
+	if !ok {
+		return nil, nil, false
+	}
+	if from = lo; i > 0 {
+		from = key
+	}
+	if i == n-1 {
+		return from, hi, true
+	}
+	upTo, ok = branchKey(page, i+1)
+	if !ok || bytes.Compare(key, upTo) >= 0 || hi != nil && bytes.Compare(upTo, hi) >= 0 || lo != nil && bytes.Compare(upTo, lo) < 0 {
+		return nil, nil, false
+	}
+	return from, upTo, true
+}
+
+// walkLeaf sees whether the elements of a leaf lie within it, and where a look-up
+// finds them, and goes into buckets.
+func (t *tree) walkLeaf(id uint64, page []byte, buckets bool, lo, hi []byte) error {
 	n := count(page)
 	if pageHeader+n*elementSize > len(page) {
 		return t.damaged("page %d holds %d elements", id, n)
@@ -236,14 +292,17 @@ func (t *tree) walkBuckets(id uint64, page []byte) error {
 		if to > uint64(len(page)) {
 			return t.damaged("an element of page %d lies outside of it", id)
 		}
-		if kind&bucketFlag == 0 {
-			return t.damaged("page %d has a value among the buckets", id)
+		if (kind&bucketFlag != 0) != buckets {
+			return t.damaged("page %d has a value among the buckets, or a bucket among the values", id)
 		}
 		name := page[key:from]
-		if t.name != nil && bytes.Compare(t.name, name) >= 0 {
-			return t.damaged("the buckets in page %d are out of order", id)
+		if lo != nil && bytes.Compare(name, lo) < 0 || i > 0 && bytes.Equal(name, lo) || hi != nil && bytes.Compare(name, hi) >= 0 {
+			return t.damaged("the keys in page %d are out of order", id)
 		}
-		t.name = name
+		lo = name
+		if !buckets {
+			continue
+		}
 		if err := t.walkBucket(id, page[from:to]); err != nil {
 			return err
 		}
@@ -257,7 +316,7 @@ func (t *tree) walkBucket(id uint64, bucket []byte) error {
 		return t.damaged("a bucket in page %d is cut short", id)
 	}
 	if root := binary.LittleEndian.Uint64(bucket); root != 0 {
-		return t.walk(root, false)
+		return t.walk(root, false, nil, nil)
 	}
 	if !wholeLeaf(bucket[bucketSize:]) {
 		return t.damaged("a bucket in page %d makes no sense", id)

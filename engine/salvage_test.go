@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"operon/engine"
+	"operon/meta"
 	"operon/storage"
 )
 
@@ -163,4 +164,49 @@ func TestDamagedFreeListOfAState(t *testing.T) {
 		}
 	}
 	p.mustCheck("written to")
+}
+
+// Metadata whose list of free pages is damaged is set aside by whoever would write
+// to it, and a run makes it again: nothing runs twice.
+func TestDamagedFreeListOfMetadata(t *testing.T) {
+	commands := map[string]func(p *project) error{
+		"none": func(*project) error { return nil },
+		"clean": func(p *project) error {
+			_, err := engine.Clean(context.Background(), p.stateDir("spread"), engine.CleanOptions{})
+			return err
+		},
+		"compact": func(p *project) error {
+			_, err := engine.Compact(context.Background(), p.stateDir("spread"), engine.CompactOptions{})
+			return err
+		},
+	}
+	for name, do := range commands {
+		p := newProject(t, spread)
+		p.mustRun(engine.Options{})
+		want := p.values("Total")
+		path := filepath.Join(p.stateDir("spread"), meta.FileName)
+		content, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		content[freeListAt(content)+8] ^= 0xFF
+		if err := os.WriteFile(path, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for _, twice := range []string{"", " again"} { // what the first left is fine for the second
+			if err := do(p); err != nil {
+				t.Errorf("%s%s: %v", name, twice, err)
+			}
+		}
+		if s := p.mustRun(engine.Options{}); s.Executed != 0 || s.Reused != spreadJobs || s.State != engine.StateComplete {
+			t.Errorf("%s: a run: %+v", name, s)
+		}
+		if got := p.values("Total"); got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+		p.mustCheck(name)
+		if aside, err := filepath.Glob(path + ".damaged-*"); err != nil || len(aside) != 1 {
+			t.Errorf("%s: set aside: %v, %v", name, aside, err)
+		}
+	}
 }

@@ -79,6 +79,7 @@ func (l *loop) dismiss(f *flow) (over bool) {
 		f.gone = true
 	case f.over || !f.installed:
 		l.meta.DropDataflow(f.id) // no worker has it
+		l.dropEmpty(f.id)
 		return true
 	default:
 		f.gone = true

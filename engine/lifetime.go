@@ -217,11 +217,26 @@ func (l *loop) drop(names []string) error {
 }
 
 // retire lets go of a dataflow that is no task's any more: its tickets, and, once
-// it is certain that it is retired, its logs. Its records and values stay as memo.
+// it is certain that it is retired, its logs. Its records and values stay as memo,
+// if it has any.
 func (l *loop) retire(f *flow) {
 	l.meta.DropDataflow(f.id)
+	l.dropEmpty(f.id)
 	l.commit(true)
 	l.whenDurable(func() { l.left(f.task.Name) })
+}
+
+// dropEmpty drops those of retired dataflows of which nothing has ended: they are
+// no memo, and every later run would meet them.
+func (l *loop) dropEmpty(ids ...uint64) {
+	_ = l.commits.data.View(func(r *storage.Reader) error { // what can't be read is told where it matters
+		for _, id := range ids {
+			if r.Empty(id) {
+				l.data.DropInstance(id)
+			}
+		}
+		return nil
+	})
 }
 
 // left takes in that a dataflow that was a task's is over, and that this is

@@ -467,18 +467,22 @@ func (e *Engine) begin(l *loop, pl *plan, r *restored) {
 			l.meta.DropDataflow(id) // it is retired now, or was by an engine that was killed then
 		}
 	}
+	retired := pl.retired
 	for _, o := range pl.orphans {
 		l.data.SetState(o.ID, storage.Retired)
+		retired = append(retired, o.ID)
 	}
 	for n, d := range pl.decisions {
 		if d.Action == actionReplace {
 			l.data.SetState(d.Old, storage.Retired)
+			retired = append(retired, d.Old)
 		}
 		l.writeDown(l.flows[n], d, r)
 		for _, c := range r.failed[n] {
 			l.table.Touch(n, c)
 		}
 	}
+	l.dropEmpty(retired...)
 	l.write(l.table.Changes())
 	l.begun = l.submit(true)
 	// The logs of what is retired go when it is so for good, and before a job

@@ -22,6 +22,7 @@ type survey struct {
 	content   []value.Digest            // of each source task: of what it looks at now
 	memo      map[value.Digest][]uint64 // by fingerprint: the dataflows that hold results
 	released  map[uint64]bool           // dataflows whose values were deleted
+	retired   []uint64                  // dataflows that no task had before either
 	facts     facts                     // what the decisions rest on
 	damage    *storage.Damage           // of a source's result, nil: none was met
 }
@@ -112,6 +113,7 @@ func (s *survey) lookAt(p *spec.Pipeline, r *storage.Reader, f *facts, last aske
 			s.memo[h.Fingerprint] = append(s.memo[h.Fingerprint], h.ID)
 		}
 		if h.State == storage.Retired {
+			s.retired = append(s.retired, h.ID)
 			continue
 		}
 		s.released[h.ID] = h.State == storage.Released

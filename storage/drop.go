@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"slices"
 
 	bolt "go.etcd.io/bbolt"
 
@@ -63,9 +64,7 @@ func (s *Store) startDrop(p *op) {
 func (s *Store) resumeDrops() {
 	var gone, released []uint64
 	s.pending.mu.RLock()
-	for inst := range s.pending.gone {
-		gone = append(gone, inst)
-	}
+	gone = slices.AppendSeq(gone, s.pending.gone.all)
 	for inst := range s.pending.released {
 		released = append(released, inst)
 	}

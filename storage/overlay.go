@@ -33,7 +33,7 @@ type overlay struct {
 
 	headers   map[uint64]Header
 	broken    map[uint64]*Damage  // headers that cannot be read; 0: which one is not known
-	gone      map[uint64]struct{} // dropped instances
+	gone      instances           // that were dropped
 	released  map[uint64]struct{} // instances whose values were dropped
 	footprint *Footprint          // nil: none
 	unread    *Damage             // footprint that cannot be read
@@ -75,7 +75,7 @@ func (o *overlay) load(tx *bolt.Tx) {
 	o.views = map[uint64]int{}
 	o.headers = map[uint64]Header{}
 	o.broken = map[uint64]*Damage{}
-	o.gone = map[uint64]struct{}{}
+	o.gone = instances{}
 	o.released = map[uint64]struct{}{}
 	o.loadHeaders(tx)
 	o.loadDrops(tx)
@@ -122,7 +122,7 @@ func (o *overlay) loadDrops(tx *bolt.Tx) {
 		case !ok:
 			o.broken[inst] = &Damage{Instance: inst, Detail: "what is being dropped of it cannot be read"}
 		case what == dropAll:
-			o.gone[inst] = struct{}{}
+			o.gone.add(inst)
 			delete(o.headers, inst)
 		default:
 			o.released[inst] = struct{}{}
@@ -169,7 +169,7 @@ func (o *overlay) add(batch uint64, b *Batch) {
 }
 
 func (o *overlay) addOp(batch uint64, p *op) {
-	if _, gone := o.gone[p.inst]; gone && p.kind != opFootprint {
+	if o.gone.has(p.inst) && p.kind != opFootprint {
 		return
 	}
 	switch p.kind {
@@ -190,7 +190,7 @@ func (o *overlay) addOp(batch uint64, p *op) {
 		o.setState(p, Released)
 		o.released[p.inst] = struct{}{}
 	case opDropInstance:
-		o.gone[p.inst] = struct{}{}
+		o.gone.add(p.inst)
 		delete(o.headers, p.inst)
 		delete(o.broken, p.inst)
 	}
@@ -294,7 +294,7 @@ func (o *overlay) forget(k *entryKey) {
 func (o *overlay) record(inst uint64, c coord.Coord) (e *pendingRecord, gone bool) {
 	o.mu.RLock()
 	defer o.mu.RUnlock()
-	if _, gone := o.gone[inst]; gone {
+	if o.gone.has(inst) {
 		return nil, true
 	}
 	if in := o.instances[inst]; in != nil {
@@ -307,7 +307,7 @@ func (o *overlay) record(inst uint64, c coord.Coord) (e *pendingRecord, gone boo
 func (o *overlay) failure(inst uint64, c coord.Coord) (e *pendingFailure, gone bool) {
 	o.mu.RLock()
 	defer o.mu.RUnlock()
-	if _, gone := o.gone[inst]; gone {
+	if o.gone.has(inst) {
 		return nil, true
 	}
 	if in := o.instances[inst]; in != nil {
@@ -337,7 +337,7 @@ func under[E any](of map[coord.Coord]E, prefix coord.Coord) (jobs []coord.Coord,
 func (o *overlay) recordsUnder(inst uint64, prefix coord.Coord) (jobs []coord.Coord, entries map[coord.Coord]*pendingRecord, gone bool) {
 	o.mu.RLock()
 	defer o.mu.RUnlock()
-	if _, gone := o.gone[inst]; gone {
+	if o.gone.has(inst) {
 		return nil, nil, true
 	}
 	if in := o.instances[inst]; in != nil {
@@ -349,7 +349,7 @@ func (o *overlay) recordsUnder(inst uint64, prefix coord.Coord) (jobs []coord.Co
 func (o *overlay) failuresOf(inst uint64) (jobs []coord.Coord, entries map[coord.Coord]*pendingFailure, gone bool) {
 	o.mu.RLock()
 	defer o.mu.RUnlock()
-	if _, gone := o.gone[inst]; gone {
+	if o.gone.has(inst) {
 		return nil, nil, true
 	}
 	if in := o.instances[inst]; in != nil {
@@ -370,6 +370,5 @@ func (o *overlay) valuesGone(inst uint64) bool {
 func (o *overlay) dropped(inst uint64) bool {
 	o.mu.RLock()
 	defer o.mu.RUnlock()
-	_, gone := o.gone[inst]
-	return gone
+	return o.gone.has(inst)
 }

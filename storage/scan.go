@@ -16,6 +16,25 @@ func (r *Reader) Number(inst uint64) uint64 {
 	return in.records.bucket.Sequence()
 }
 
+// Empty reports whether an instance has no record. It looks at none.
+func (r *Reader) Empty(inst uint64) bool {
+	jobs, entries, _ := r.store.pending.recordsUnder(inst, "")
+	for _, c := range jobs {
+		if e := entries[c]; e.batch <= r.upTo && e.record != nil {
+			return false
+		}
+	}
+	if r.Number(inst) != 0 {
+		return false
+	}
+	b := r.instance(inst).records.bucket
+	if b == nil {
+		return true
+	}
+	first, _ := b.Cursor().First()
+	return first == nil
+}
+
 // Scan is Records for those who go on where a record is damaged: fn gets each
 // record of an instance in the order of the coordinates, or what is wrong with
 // it, until it returns an error.

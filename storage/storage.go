@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"maps"
 	"os"
 	"path/filepath"
 	"sync"
@@ -103,7 +102,7 @@ func Open(dir string, o Options) (*Store, error) {
 		return nil, errors.Join(err, file.Close())
 	}
 	s.writer.freed = map[blobID]struct{}{}
-	s.writer.gone = maps.Clone(s.pending.gone)
+	s.writer.gone = s.pending.gone.clone()
 	if !o.ReadOnly {
 		s.resumeDrops()
 	}

@@ -26,14 +26,11 @@ type txWriter struct {
 	freed map[blobID]struct{}
 	// gone are the instances that were dropped by what has been applied. What
 	// was only submitted does not count: a crash may come in between.
-	gone map[uint64]struct{}
+	gone instances
 }
 
 // isGone reports whether an instance was dropped.
-func (w *txWriter) isGone(inst uint64) bool {
-	_, gone := w.gone[inst]
-	return gone
-}
+func (w *txWriter) isGone(inst uint64) bool { return w.gone.has(inst) }
 
 // instWriter is the buckets of an instance in a transaction.
 type instWriter struct {
@@ -74,7 +71,7 @@ func (w *txWriter) apply(p *op) error {
 		return w.putDrop(p.inst, dropValues)
 	case opDropInstance:
 		delete(w.insts, p.inst)
-		w.gone[p.inst] = struct{}{}
+		w.gone.add(p.inst)
 		return w.putDrop(p.inst, dropAll)
 	}
 	return fmt.Errorf("change of no kind (%d): this is a bug", p.kind)

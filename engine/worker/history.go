@@ -81,8 +81,19 @@ func (h *History) Reduce() {
 	h.last = max(h.last, uint64(len(h.entries)))
 	h.reduced = len(h.entries)
 	h.times++
-	if len(open) == 0 {
-		h.over = nil // none of their commands is left, and none comes
+	h.forget(open)
+}
+
+// forget lets go of what is over, but for what a session that is open speaks of:
+// of all others no command is left, and none comes.
+func (h *History) forget(open []Entry) {
+	over := h.over
+	h.over = nil
+	for _, e := range open {
+		id, about := About(e.Command)
+		if _, is := over[id]; about && is {
+			h.Over(id)
+		}
 	}
 }
 

@@ -334,6 +334,30 @@ func (d *drawer) one() {
 	}
 }
 
+// TestHistoryOfSessions: what is over is forgotten also where every reduction comes
+// in the middle of a session.
+func TestHistoryOfSessions(t *testing.T) {
+	const names = 2*minReduce - 3
+	task := testTask(t)
+	var h History
+	bound := 2 * minReduce
+	for id := uint64(1); id <= 2_000; id++ {
+		h.Append(Hello{fmt.Sprint(id)})
+		h.Append(CreateInstance{})
+		for range names {
+			h.Append(CreateDataflow{&Dataflow{ID: id, Task: task}})
+		}
+		h.Append(InitializationComplete{})
+		h.Over(id - 1) // this session did not name it
+		if h.Len() > 2*bound || len(h.over) > bound {
+			t.Fatalf("after %d sessions: %d commands, %d ids that are over", id, h.Len(), len(h.over))
+		}
+	}
+	if h.Reduce(); h.Len() != 4 {
+		t.Errorf("%d commands for one dataflow: %v", h.Len(), h.Entries())
+	}
+}
+
 // TestHistoryStaysShort: it is as long as what there is, not as what has been.
 func TestHistoryStaysShort(t *testing.T) {
 	const live, cycles = 20, 10_000

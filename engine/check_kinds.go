@@ -7,6 +7,7 @@ type FaultKind string
 const (
 	FaultDataMissing    FaultKind = "data-missing"
 	FaultDataDamaged    FaultKind = "data-damaged"
+	FaultDataEmpty      FaultKind = "data-empty"
 	FaultFreeList       FaultKind = "free-list-damaged"
 	FaultDataBehind     FaultKind = "data-behind"
 	FaultMetaMissing    FaultKind = "metadata-missing"
@@ -66,6 +67,7 @@ func FaultKinds() []Kind {
 	return []Kind{
 		{string(FaultDataMissing), "data.db is gone, and the metadata says that there were results", "put data.db back, or start over with operon run --fresh"},
 		{string(FaultDataDamaged), "data.db can't be read as a database, all of it or a part", mendData},
+		{string(FaultDataEmpty), "data.db is an empty file, or none at all", mendNone},
 		{string(FaultFreeList), "data.db can be read, and writing to it would write over what is in use", mendFile},
 		{string(FaultDataBehind), "the metadata knows of commits that the data has not: an old copy of data.db was put back", mendMeta},
 		{string(FaultMetaMissing), "there is no metadata", mendMeta},

@@ -84,7 +84,11 @@ func (c *checker) open() (err error) {
 	case errors.Is(err, fs.ErrNotExist):
 		c.fault(nil, "", FaultDataMissing, "it is gone")
 	case storage.IsDamage(err):
-		c.fault(nil, "", FaultDataDamaged, why(err))
+		kind := FaultDataDamaged
+		if d, ok := errors.AsType[*boltfile.DamagedError](err); ok && d.Empty {
+			kind = FaultDataEmpty
+		}
+		c.fault(nil, "", kind, why(err))
 	case err != nil:
 		return stateError(c.e.dir, "open the data", err)
 	default:

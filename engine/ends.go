@@ -253,7 +253,7 @@ func (l *loop) classify(err error) error {
 	}
 	var file *boltfile.DamagedError
 	if errors.As(err, &file) {
-		return &DamagedError{Path: file.Path, Detail: file.Detail, Mend: mendData}
+		return damagedFile(file)
 	}
 	var sick *MachineError
 	if !errors.As(err, &sick) && machine(err) {

@@ -39,7 +39,7 @@ func (e *Engine) ofData(err error) (*DamagedError, bool) {
 		return d, true
 	}
 	if d, ok := errors.AsType[*boltfile.DamagedError](err); ok && d.Path == path {
-		return &DamagedError{Path: path, Detail: d.Detail, Mend: mendData}, true
+		return damagedFile(d), true
 	}
 	return nil, false
 }

@@ -265,6 +265,18 @@ func (s *stores) close() error {
 	return err
 }
 
+// damagedFile says what to do about a file that can't be read.
+func damagedFile(d *boltfile.DamagedError) *DamagedError {
+	mend := mendData
+	switch {
+	case filepath.Base(d.Path) == meta.FileName:
+		mend = mendMeta
+	case d.Empty:
+		mend = mendNone
+	}
+	return &DamagedError{Path: d.Path, Detail: d.Detail, Mend: mend}
+}
+
 // stateError makes of a store's error what the caller decides on; nil stays nil.
 func stateError(dir, doing string, err error) error {
 	if err == nil {
@@ -272,11 +284,7 @@ func stateError(dir, doing string, err error) error {
 	}
 	var damaged *boltfile.DamagedError
 	if errors.As(err, &damaged) {
-		mend := mendData
-		if filepath.Base(damaged.Path) == meta.FileName {
-			mend = mendMeta
-		}
-		return &DamagedError{Path: damaged.Path, Detail: damaged.Detail, Mend: mend}
+		return damagedFile(damaged)
 	}
 	var damage *storage.Damage
 	if errors.As(err, &damage) {

@@ -15,6 +15,7 @@ var ErrClosed = errors.New("file is closed")
 type DamagedError struct {
 	Path   string
 	Detail string
+	Empty  bool // there is nothing in it that could be copied out
 }
 
 // Error names the file and what is wrong with it.

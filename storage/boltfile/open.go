@@ -72,11 +72,11 @@ func inspect(path string) error {
 	case err != nil:
 		return fmt.Errorf("open database: %w", err)
 	case info.IsDir():
-		return &DamagedError{Path: path, Detail: "is a folder, not a file"}
+		return &DamagedError{Path: path, Detail: "is a folder, not a file", Empty: true}
 	case !info.Mode().IsRegular():
-		return &DamagedError{Path: path, Detail: "is not a regular file"}
+		return &DamagedError{Path: path, Detail: "is not a regular file", Empty: true}
 	case info.Size() == 0:
-		return &DamagedError{Path: path, Detail: "is an empty file"}
+		return &DamagedError{Path: path, Detail: "is an empty file", Empty: true}
 	}
 	return nil
 }

@@ -52,6 +52,7 @@ const (
 	mendState = "operon run --redo-inconsistent or operon rebuild mends it"
 	mendFile  = "operon rebuild or operon run --redo-inconsistent copies what can be read of data.db into a new one"
 	mendData  = mendFile + "; or put back a copy of it, or start over with operon run --fresh"
+	mendGone  = "put data.db back, or start over with operon run --fresh"
 	mendNone  = "nothing can be copied out of it: put back a copy of it, or start over with operon run --fresh"
 )
 
@@ -65,7 +66,7 @@ type Kind struct {
 // FaultKinds are all kinds of faults.
 func FaultKinds() []Kind {
 	return []Kind{
-		{string(FaultDataMissing), "data.db is gone, and the metadata says that there were results", "put data.db back, or start over with operon run --fresh"},
+		{string(FaultDataMissing), "data.db is gone, and the metadata says that there were results", mendGone},
 		{string(FaultDataDamaged), "data.db can't be read as a database, all of it or a part", mendData},
 		{string(FaultDataEmpty), "data.db is an empty file, or none at all", mendNone},
 		{string(FaultFreeList), "data.db can be read, and writing to it would write over what is in use", mendFile},

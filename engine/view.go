@@ -26,8 +26,9 @@ type State struct {
 	stale string
 }
 
-// OpenState opens a state directory for reading. Nothing there is ErrNoState;
-// an engine there is an *InUseError with its socket.
+// OpenState opens a state directory for reading. Nothing there is ErrNoState,
+// metadata without data a *DamagedError; an engine there is an *InUseError with its
+// socket.
 func OpenState(dir string) (*State, error) {
 	s, err := openFiles(dir)
 	if err != nil {
@@ -47,6 +48,9 @@ func openFiles(dir string) (s *State, err error) {
 		return nil, &MachineError{Doing: "find the state directory", Err: err}
 	}
 	if _, err := os.Stat(filepath.Join(dir, storage.DataFile)); errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Stat(filepath.Join(dir, meta.FileName)); err == nil {
+			return nil, dataGone(dir)
+		}
 		return nil, ErrNoState
 	}
 	s = &State{dir: dir}
@@ -88,9 +92,9 @@ func (s *State) open() (err error) {
 // short before the metadata had anything of it has left it behind, no more.
 func (s *State) compare() error {
 	var data storage.Footprint
-	applied := uint64(0)
+	inData, applied := false, uint64(0)
 	err := s.data.View(func(r *storage.Reader) (err error) {
-		data, _, err = r.Footprint()
+		data, inData, err = r.Footprint()
 		return err
 	})
 	if err == nil {
@@ -102,12 +106,19 @@ func (s *State) compare() error {
 	switch {
 	case err != nil:
 		return stateError(s.dir, "read the footprint", err)
+	case !inData: // the metadata, which is written last, has one
+		return dataGone(s.dir)
 	case applied > s.data.LastCommit():
 		s.stale = "an old copy of the data was put back"
 	case s.foot.RunID != data.RunID && RunState(data.State) != StateRunning:
 		s.stale = "the metadata and the data are of two runs; an old copy of one of them was put back"
 	}
 	return nil
+}
+
+// dataGone is metadata without the data that it speaks of.
+func dataGone(dir string) error {
+	return &DamagedError{Path: filepath.Join(dir, storage.DataFile), Detail: "is gone, and the metadata tells of results", Mend: mendGone}
 }
 
 // Close closes it.

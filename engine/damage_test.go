@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -202,9 +204,11 @@ func newBench(t *testing.T, until string) *bench {
 	return b
 }
 
-// hurts are the cases: all of them, or a sample that takes a few seconds.
+// hurts are the cases: all of them, or a sample that takes a few seconds. With
+// OPERON_DAMAGE_STEP=64 each 64th byte of every file, which takes half an hour.
 func (b *bench) hurts() []hurt {
-	long := os.Getenv("OPERON_LONG") != ""
+	every, _ := strconv.Atoi(os.Getenv("OPERON_DAMAGE_STEP"))
+	long := os.Getenv("OPERON_LONG") != "" || every > 0
 	old := b.older() // first: it makes the state anew
 	rng := rand.New(rand.NewPCG(1, 2))
 	var out []hurt
@@ -229,8 +233,8 @@ func (b *bench) hurts() []hurt {
 	// A page begins with what it is, and where its keys lie: each byte there
 	// counts. Of keys and values, a few a page tell as much as all.
 	pagesOf := func(file string) {
-		if !long {
-			bytesOf(file, file, page)
+		if !long || every > 0 {
+			bytesOf(file, file, cmp.Or(every, page))
 			return
 		}
 		for from := 0; from < len(b.whole[file]); from += page {
@@ -282,7 +286,7 @@ func (b *bench) hurts() []hurt {
 		if blobs++; !long && blobs > 1 {
 			continue
 		}
-		bytesOf("a blob", file, 4096)
+		bytesOf("a blob", file, cmp.Or(every, 4096))
 		add("truncated blob", file, func(tr tree) { tr[file] = tr[file][:len(tr[file])/2] })
 		add("deleted blob", file, func(tr tree) { delete(tr, file) })
 	}

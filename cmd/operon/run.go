@@ -92,7 +92,7 @@ func (a *app) runAction(c *cli.Context) error {
 		return err
 	}
 	if j.json {
-		if err := writeJSON(a.results(), summary); err != nil {
+		if err := writeJSON(a.results(), live.DocumentOf(summary, j.target.execCommand)); err != nil {
 			return err
 		}
 	}

@@ -33,13 +33,45 @@ type failed struct {
 	Hole     bool              `json:"hole,omitempty"`
 }
 
+func failedOf(f *engine.Failed) *failed {
+	return &failed{
+		Task: f.Task, Coord: Coord(f.Coord, f.Dims), Kind: f.Kind, Message: f.Message, Attempts: f.Attempts,
+		Exit: f.Exit, Signal: f.Signal, Stderr: string(f.Stderr), Log: f.Log, Hole: f.Hole, Labels: labels(f),
+	}
+}
+
+// Document is a run's summary as a program reads it, with what failed.
+type Document struct {
+	*engine.Summary
+	Failures []failureGroup `json:"failures,omitempty"` // most jobs first
+}
+
+// failureGroup is what failed for one cause.
+type failureGroup struct {
+	Task   string  `json:"task"`
+	Kind   string  `json:"kind"`
+	Cause  string  `json:"cause"`
+	Hole   bool    `json:"hole,omitempty"`
+	Jobs   int64   `json:"jobs"`
+	Sample *failed `json:"sample"`
+	Exec   string  `json:"exec"` // the command that runs the sample again by hand
+}
+
+// DocumentOf makes a summary's document. exec is the command that runs a failed job
+// again by hand.
+func DocumentOf(s *engine.Summary, exec func(*engine.Failed) string) Document {
+	out := Document{Summary: s}
+	for n := range s.Failures {
+		g := &s.Failures[n]
+		out.Failures = append(out.Failures, failureGroup{g.Task, g.Kind, g.Cause, g.Hole, g.Jobs, failedOf(&g.Sample), exec(&g.Sample)})
+	}
+	return out
+}
+
 func (d jsonLines) event(e engine.Event, _ *task) {
 	out := line{Event: e}
-	if f := e.Failed; f != nil {
-		out.Failed = &failed{
-			Task: f.Task, Coord: Coord(f.Coord, f.Dims), Kind: f.Kind, Message: f.Message, Attempts: f.Attempts,
-			Exit: f.Exit, Signal: f.Signal, Stderr: string(f.Stderr), Log: f.Log, Hole: f.Hole, Labels: labels(f),
-		}
+	if e.Failed != nil {
+		out.Failed = failedOf(e.Failed)
 	}
 	enc := json.NewEncoder(d.out)
 	enc.SetEscapeHTML(false)

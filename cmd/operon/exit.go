@@ -30,8 +30,8 @@ var exitRules = []exitRule{
 	{5, "the machine's fault: disk full, no permission, a damaged file that can't be mended", machineFault},
 	{4, "the state directory is in use", func(err error) bool { return is[*engine.InUseError](err) || is[*serve.RootError](err) }},
 	{3, "inconsistent: data does not hold what a record says", is[*engine.InconsistentError]},
-	{2, "usage or spec error; an unknown task, entity or coordinate; nothing there yet", usageFault},
-	{1, "a job failed, or the run ended before all that was asked for was done", func(err error) bool { return err != nil }},
+	{2, "usage or spec error; an unknown task, entity or coordinate; nothing there yet; no server that answers", usageFault},
+	{1, "a job failed, or the run ended before all that was asked for was done; another client took the run over", func(err error) bool { return err != nil }},
 	{0, "all that was asked for is done", func(error) bool { return true }},
 }
 

@@ -310,6 +310,8 @@ func TestHTTPRefuses(t *testing.T) {
 		{"no JSON", "POST", "/v1/pipelines/p/pause", "{", nil, 400, "JSON object"},
 		{"huge", "POST", "/v1/pipelines/p/pause", strings.Repeat(" ", control.MaxRequest+1), nil, 400, "a request may have"},
 		{"bad at", "GET", "/v1/pipelines/p/values/A?at=i=x", "", nil, 400, "not an index"},
+		{"bad failed", "GET", "/v1/pipelines/p/logs?failed=maybe", "", nil, 400, `want true or false, not \"maybe\"`},
+		{"unknown query", "GET", "/v1/pipelines/p/logs?fialed=true", "", nil, 400, `nothing is asked for by \"fialed\"; there are: at,`},
 		{"health", "GET", "/healthz", "", map[string]string{"Authorization": ""}, 200, "ok"},
 		{"metrics", "GET", "/metrics", "", nil, 200, "operon_sessions 0"},
 		{"localhost", "GET", "/v1/pipelines", "", map[string]string{"Host": "localhost" + port, "Origin": "http://localhost" + port}, 200, "[]"},

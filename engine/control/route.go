@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 
 	"operon/spec/coord"
@@ -126,18 +127,34 @@ func (r route) requestOf(req *http.Request) (request, error) {
 	return out, out.query(req.URL.Query())
 }
 
+// queryNames are all that a GET can ask by.
+var queryNames = []string{"at", "failed", "label", "task"}
+
 // query takes over what a GET asks for.
 func (r *request) query(q url.Values) error {
-	r.Task, r.Failed = q.Get("task"), q.Get("failed") == "true"
+	for name := range q {
+		if !slices.Contains(queryNames, name) {
+			return &RequestError{Message: fmt.Sprintf("nothing is asked for by %q; there are: %s", name, strings.Join(queryNames, ", "))}
+		}
+	}
+	r.Task = q.Get("task")
+	if text := q.Get("failed"); text != "" {
+		failed, err := strconv.ParseBool(text)
+		if err != nil {
+			return &RequestError{Message: fmt.Sprintf("failed: want true or false, not %q", text)}
+		}
+		r.Failed = failed
+	}
 	var dims []string
 	for part := range strings.SplitSeq(q.Get("at"), ",") {
 		dim, _, _ := strings.Cut(part, "=")
 		dims = append(dims, strings.TrimSpace(dim))
 	}
-	var err error
-	if r.At, err = coord.Parse(q.Get("at"), dims); err != nil {
+	at, err := coord.Parse(q.Get("at"), dims)
+	if err != nil {
 		return &RequestError{Message: "at: " + err.Error()}
 	}
+	r.At = at
 	for _, text := range q["label"] {
 		dim, label, ok := strings.Cut(text, "=")
 		if !ok {

@@ -20,7 +20,7 @@ type Because struct {
 	Coord    coord.Coord `json:"-"`
 	Dims     []string    `json:"-"`
 	At       string      `json:"at"`
-	Outcome  string      `json:"outcome"` // executed, reused, kept, failed, hole or waiting
+	Outcome  string      `json:"outcome"` // executed, reused, kept, failed, blocked, hole or waiting
 	Why      string      `json:"why"`
 	Started  time.Time   `json:"started,omitzero"` // of the attempt that gave the result
 	Attempts int         `json:"attempts,omitempty"`
@@ -76,7 +76,7 @@ func (s *State) because(ctx context.Context, r *storage.Reader, t *spec.TaskSpec
 		return err
 	}
 	if !done {
-		return s.notDone(r, t, h, b)
+		return s.notDone(r, t, flows, b)
 	}
 	if rec.Attempts > 0 {
 		b.Started, b.Attempts = time.Unix(0, rec.Start), int(rec.Attempts)
@@ -104,8 +104,8 @@ func (s *State) because(ctx context.Context, r *storage.Reader, t *spec.TaskSpec
 	return s.took(r, t, flows, b)
 }
 
-func (s *State) notDone(r *storage.Reader, t *spec.TaskSpec, h storage.Header, b *Because) error {
-	f, failed, err := r.Failure(h.ID, b.Coord)
+func (s *State) notDone(r *storage.Reader, t *spec.TaskSpec, flows map[string]storage.Header, b *Because) error {
+	f, failed, err := r.Failure(flows[t.Name].ID, b.Coord)
 	if err != nil {
 		return err
 	}
@@ -114,8 +114,7 @@ func (s *State) notDone(r *storage.Reader, t *spec.TaskSpec, h storage.Header, b
 		b.Started, b.Attempts = time.Unix(0, f.Start), int(f.Attempts)
 		return nil
 	}
-	b.Outcome, b.Why = "waiting", "the last run did not get to it, or there is no such coordinate"
-	return nil
+	return s.blocked(r, t, flows, b)
 }
 
 // took notes what the job takes now.

@@ -182,7 +182,7 @@ var allPoints = []string{worker.PointCommand, worker.PointInstall, worker.PointJ
 // out without, and since these jobs end whatever happens, and are answered before
 // their worker is over, none runs again.
 func TestAWorkerDiesAtEachCall(t *testing.T) {
-	seeds, most, runs := scale(1, 6), int64(scale(15, 400)), 0
+	seeds, most, runs := scale(1, 6), int64(scale(8, 400)), 0
 	for seed := range uint64(seeds) {
 		for _, workers := range []int{1, 3} {
 			for _, point := range allPoints {

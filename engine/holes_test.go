@@ -229,7 +229,7 @@ func (x holedEcho) Run(ctx context.Context, slot *body.Slot, j *body.Job) (*body
 // often it was stopped; and when the holes are tried again and nothing fails any
 // more, all is as if nothing ever had.
 func TestConfluenceWithHoles(t *testing.T) {
-	n := 25
+	n := 15
 	if os.Getenv("OPERON_LONG") != "" {
 		n = 600
 	}

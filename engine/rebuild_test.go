@@ -405,7 +405,7 @@ func (p *project) snapshotAt(at int, do func(hook func(string))) (crash *project
 // again from the data alone it says the same; and with records taken away a
 // rebuild keeps what does not hang on them, and a run ends as it would have.
 func TestRebuildOfRandomPipelines(t *testing.T) {
-	n := uint64(30)
+	n := uint64(14)
 	if os.Getenv("OPERON_LONG") != "" {
 		n = 300
 	}

@@ -455,7 +455,7 @@ func (c crowded) RunBatch(ctx context.Context, _ *body.Slot, jobs []*body.Job, b
 // runs twice at once, and what has a value does not run again; nothing of the memo
 // stays claimed, for then the run would not end.
 func TestTopUpsOfRandomSchedules(t *testing.T) {
-	n := 30
+	n := 15
 	if os.Getenv("OPERON_LONG") != "" {
 		n = 500
 	}

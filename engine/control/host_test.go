@@ -360,7 +360,7 @@ func TestRefusedClientIsDisconnected(t *testing.T) {
 			}
 			defer conn.Close()
 			io.WriteString(conn, send)
-			conn.SetReadDeadline(time.Now().Add(15 * time.Second)) // half of what a body may take
+			conn.SetReadDeadline(time.Now().Add(25 * time.Second)) // less than a body may take
 			in := bufio.NewReader(conn)
 			resp, err := http.ReadResponse(in, nil)
 			if err != nil {
@@ -393,7 +393,7 @@ func TestSilentConnectionsAreEnded(t *testing.T) {
 		}
 		defer conn.Close()
 		defer func() {
-			conn.SetReadDeadline(time.Now().Add(8 * time.Second))
+			conn.SetReadDeadline(time.Now().Add(30 * time.Second))
 			if _, err := conn.Read(make([]byte, 1)); errors.Is(err, os.ErrDeadlineExceeded) {
 				t.Error("a silent connection goes on")
 			}
@@ -489,6 +489,7 @@ func TestStoppingHostTellsTheEnd(t *testing.T) {
 		end <- s
 	}()
 	x.OK("then", "i=0", `1`)
+	x.Await("then", "i=1") // else it is not begun any more
 	x.host.Stop()
 	x.OK("then", "i=1", `2`)
 	if s := <-end; s == nil || s.Executed != 3 {

@@ -10,19 +10,24 @@ import (
 	hosts "operon/engine/serve"
 )
 
-// begun is a submission that is under way, with the task then at i=0 done.
+// begun is a submission that is under way, with the task then at i=0 done, and at
+// i=1 running.
 func (x *there) begun(t *testing.T) (end chan *engine.Summary) {
 	t.Helper()
 	_, end = x.submit(t, two)
 	x.OK("then", "i=0", `1`)
-	for range 2000 { // until the engine has heard it
+	x.Await("then", "i=1")
+	limit := time.Now().Add(time.Minute)
+	for { // until the engine has heard it
 		s, err := x.dial(t, x.socket).Pipeline("p").Status(t.Context())
 		if err == nil && len(s.Tasks) == 2 && s.Tasks[1].Done == 1 {
-			break
+			return end
+		}
+		if time.Now().After(limit) {
+			t.Fatalf("the engine does not hear that a job is done: %+v, %v", s, err)
 		}
 		time.Sleep(time.Millisecond)
 	}
-	return end
 }
 
 // submit submits in a goroutine. The answer to initialization_complete, and the

@@ -419,12 +419,16 @@ func TestWorkerDoesNotStart(t *testing.T) {
 	w := newWorkers(t, workerTask([]string{"no-such-worker"}))
 	w.batch(t.Context(), "").wants(t, "exit: command not found: no-such-worker…")
 	w = newWorkers(t, workerTask([]string{"false"}))
+	var began time.Time
 	for range 3 {
+		began = time.Now()
 		w.batch(t.Context(), "").wants(t, "exit: the worker died: exit status 1")
 	}
-	if p := w.r.(*persistent); p.crashes != 3 || p.rest() <= 0 {
-		t.Errorf("%d crashes, and %v of rest", p.crashes, p.rest())
+	p := w.r.(*persistent)
+	if p.crashes != 3 || p.rested.Before(began.Add(firstRest<<2)) {
+		t.Errorf("%d crashes, and a rest until %v, %v after the last began", p.crashes, p.rested, p.rested.Sub(began))
 	}
+	p.rested = time.Now().Add(time.Hour) // it is asked whether it is to stop before that
 	o := newOutcomes(1)
 	asked := 0
 	o.stop = func() bool { asked++; return asked > 1 }

@@ -71,7 +71,7 @@ func complete(task *spec.TaskSpec) {
 		task.Shell = []string{"sh", "-e", "-c"}
 	}
 	if task.Grace == 0 {
-		task.Grace = 10 * time.Second
+		task.Grace = time.Minute
 	}
 }
 

@@ -27,7 +27,8 @@ func TestEndStraysAfterAKilledEngine(t *testing.T) {
 	}
 	_ = engine.Wait() // killed
 	bystander := exec.Command("sleep", "300")
-	bystander.Env = []string{"OPERON_JOB=another-1"}
+	other := "another-" + tokenOf(dir)
+	bystander.Env = []string{"OPERON_JOB=" + other}
 	if err := bystander.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +57,7 @@ func TestEndStraysAfterAKilledEngine(t *testing.T) {
 	if left := alive(token + "-1"); len(left) > 0 {
 		t.Errorf("left running: %q", left)
 	}
-	if len(alive("another-1")) != 1 {
+	if len(alive(other)) != 1 {
 		t.Error("a bystander was killed")
 	}
 	again, err := EndStrays(t.Context(), filepath.Join(dir, "running"), token+"-")

@@ -160,9 +160,12 @@ func TestHelloSupersedes(t *testing.T) {
 	if a.Reconciled == nil || a.Reconciled.Kept != 1 || a.Reconciled.Replaced != 1 {
 		t.Errorf("%+v", a.Reconciled)
 	}
-	if fs.list()[0].pools["api"] != 7 {
+	f := fs.list()[0]
+	f.mu.Lock() // the first session's are set beside it
+	if f.pools["api"] != 7 {
 		t.Error("the pool was not set")
 	}
+	f.mu.Unlock()
 	// Who comes late hears once how each task stands.
 	<-second.Ready()
 	if n := len(second.Take().Events); n != 2 {

@@ -421,7 +421,7 @@ func (b *bench) suffer(h hurt, o *outcomes) {
 
 	// What is there is looked at.
 	damaged.write(b.t, dir)
-	rep, checkErr := b.checkIn(time.Minute)
+	rep, checkErr := b.checkIn(5 * time.Minute)
 	right, getErr := b.served(have)
 	consistent := checkErr == nil && rep.Consistent
 	switch {
@@ -485,7 +485,7 @@ func (b *bench) attempt() (*engine.Summary, error) {
 // mended wants a rebuilt state to be consistent, and a run to end right.
 func (b *bench) mended() {
 	for _, when := range []string{"rebuilt", "run"} {
-		rep, err := b.checkIn(time.Minute)
+		rep, err := b.checkIn(5 * time.Minute)
 		if err != nil || !rep.Consistent {
 			b.errorf("%s: %+v, %v", when, rep, err)
 		}

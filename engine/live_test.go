@@ -39,13 +39,7 @@ func (l *live) reconcile(p *project, yaml, want string) *engine.Reconciled {
 // awaitDone waits until so many jobs of a task are done.
 func (l *live) awaitDone(task string, jobs int64) {
 	l.t.Helper()
-	for range 2000 {
-		if l.status(task).Done == jobs {
-			return
-		}
-		time.Sleep(time.Millisecond)
-	}
-	l.t.Fatalf("%s is not at %d: %+v", task, jobs, l.status(task))
+	await(l.t, fmt.Sprintf("%d jobs of %s are done", jobs, task), func() bool { return l.status(task).Done == jobs })
 }
 
 const livePipeline = `pipeline: live

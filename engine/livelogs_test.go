@@ -16,7 +16,7 @@ import (
 type stubborn struct{ body.Runner }
 
 func (s stubborn) Run(ctx context.Context, slot *body.Slot, j *body.Job) (*body.Result, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Minute)
 	defer cancel() // by then the test has failed
 	return s.Runner.Run(ctx, slot, j)
 }

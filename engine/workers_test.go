@@ -68,7 +68,7 @@ tasks:
     for: i
     out: Work
     retry: {times: 2, backoff: 1ms}
-    timeout: 20s
+    timeout: 5m
     worker:
       concurrency: 4
       argv: [python3, -S, work.py]
@@ -123,7 +123,7 @@ tasks:
   after:
     in: Word
     out: After
-    run: i=0; while ! test -e ended; do sleep 0.05; i=$((i+1)); test $i -lt 200; done; cat ended
+    run: i=0; while ! test -e ended; do sleep 0.05; i=$((i+1)); test $i -lt 2400; done; cat ended
 `)
 	p.mustRun(engine.Options{Jobs: 1})
 	if got := p.values("After"); got != "\"ended\"\n" {
@@ -155,7 +155,7 @@ tasks:
 for line in sys.stdin:
     job = json.loads(line); n = job["args"]["number"]
     if n == 1:
-        limit = time.time() + 20
+        limit = time.time() + 120
         while not os.path.exists("seen") and time.time() < limit: time.sleep(0.01)
     print(json.dumps({"id": job["id"], "value": os.path.exists("seen")}), flush=True)
 `
@@ -224,9 +224,9 @@ for line in sys.stdin:
 // await waits until something holds.
 func await(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	tick := time.NewTicker(10 * time.Millisecond)
+	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
-	for limit := time.After(30 * time.Second); !holds(); {
+	for limit := time.After(2 * time.Minute); !holds(); {
 		select {
 		case <-tick.C:
 		case <-limit:

@@ -144,7 +144,7 @@ func (r *Rendezvous) finish(task, coord string, o outcome) int {
 }
 
 // patience is how long a job may take to start before the test gives up.
-const patience = 20 * time.Second
+const patience = 2 * time.Minute
 
 func (r *Rendezvous) await(name string) *job {
 	r.t.Helper()

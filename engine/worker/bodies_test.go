@@ -12,7 +12,7 @@ import (
 )
 
 // patience is how long anything may take before a test gives up.
-const patience = 20 * time.Second
+const patience = 2 * time.Minute
 
 // bodies are those of a test's dataflows: each job waits until the test ends it.
 type bodies struct {

@@ -147,7 +147,7 @@ func testTask(t testing.TB) *spec.TaskSpec {
 
 // close lets the worker end, and looks whether it owes anything.
 func (d *driver) close(patience time.Duration) {
-	const limit = 20 * time.Second
+	const limit = 2 * time.Minute
 	d.Helper()
 	d.shut.Do(func() {
 		done := make(chan error, 1)

@@ -134,14 +134,14 @@ func TestStallWhileReconciled(t *testing.T) {
 func TestStallForEverWhileReconciled(t *testing.T) {
 	p := newProject(t, fmt.Sprintf(sidePipeline, "", "", ""))
 	g := newGate(t, 2)
-	l := p.start(engine.Options{Jobs: 9, Workers: 3, Fault: g.fault, StallLimit: 200 * time.Millisecond})
+	l := p.start(engine.Options{Jobs: 9, Workers: 3, Fault: g.fault, StallLimit: 2 * time.Second}) // far more than one that is well takes
 	l.r.OK("split", "", `1`, `2`)
 	l.r.Await("work", "i=0")
 	l.r.Await("work", "i=1")
 	g.shut.Store(true)
 	l.reconcile(p, fmt.Sprintf(sidePipeline, `, "edited"`, "", ""),
 		"split keep, work replace fingerprint, sum replace upstream, side keep, count keep")
-	await(t, "it is replaced", func() bool { return l.whole().Workers[2].Incarnation == 1 })
+	await(t, "it is replaced", func() bool { return l.whole().Workers[2].Incarnation > 0 })
 	g.open() // it wakes up too late
 	for i := range 2 {
 		l.r.OK("work", fmt.Sprintf("i=%d", i), `1`)

@@ -256,65 +256,76 @@ func TestAddedJobsHaveTheGPUsOfTheirCommand(t *testing.T) {
 	}
 }
 
-// uneven is a worker whose requests take uneven time, and that reports with each
-// answer how many it then held, this one included.
+// uneven is a worker whose requests take uneven time.
 const uneven = `import json, sys, threading, time
-lock, held, at = threading.Lock(), 0, 0
+lock = threading.Lock()
 def work(job):
-    global held
     n = job["args"]["number"]
     time.sleep(0.4 if n % 8 == 0 else 0.03)
-    with lock:
-        print(json.dumps({"id": job["id"], "value": held}), flush=True)
-        held -= 1
+    with lock: print(json.dumps({"id": job["id"], "value": n}), flush=True)
 for line in sys.stdin:
-    with lock: held += 1
     threading.Thread(target=work, args=(json.loads(line),)).start()
 `
 
-// heldOf runs jobs of uneven duration, and says how many the worker held at the end
-// of each.
-func heldOf(t testing.TB, n, concurrency int) (held []int, took time.Duration) {
+// greedy is a worker that answers the oldest of its requests, after a moment, only
+// once it holds as many as it may, or all that there still are; after a minute in vain
+// it answers all the same. It reports how many it then held, this one included.
+const greedy = `import json, os, select, sys, time
+jobs, most = int(sys.argv[1]), int(sys.argv[2])
+held, text = [], b""
+while jobs > 0:
+    while len(held) < min(most, jobs) and select.select([0], [], [], 60)[0]:
+        got = os.read(0, 1 << 16)
+        if not got: sys.exit(0)
+        *lines, text = (text + got).split(b"\n")
+        held += [json.loads(line)["id"] for line in lines]
+    if not held: sys.exit(1)
+    time.sleep(0.02) # jobs that take no time are given in batches
+    print(json.dumps({"id": held.pop(0), "value": len(held) + 1}), flush=True)
+    jobs -= 1
+`
+
+// work runs n jobs of a worker written in Python, and says how long that took.
+func work(t testing.TB, n, concurrency int, script string) (p *project, took time.Duration) {
 	t.Helper()
-	p := newProject(t, fmt.Sprintf(`pipeline: uneven
+	p = newProject(t, fmt.Sprintf(`pipeline: work
 tasks:
-  numbers: {out: Number<i>, source: {count: %d}}
-  ask: {in: Number, for: i, out: Answer, worker: {argv: [python3, -S, work.py], concurrency: %d}}
+  numbers: {out: Number<i>, source: {count: %[1]d}}
+  ask: {in: Number, for: i, out: Answer, worker: {argv: [python3, -S, work.py, "%[1]d", "%[2]d"], concurrency: %[2]d}}
 `, n, concurrency))
-	if err := os.WriteFile(filepath.Join(p.dir, "work.py"), []byte(uneven), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(p.dir, "work.py"), []byte(script), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	start := time.Now()
 	p.mustRun(engine.Options{Jobs: 1})
-	took = time.Since(start)
+	return p, time.Since(start)
+}
+
+// A process is kept full: whatever it answers, the next is given to it, until there
+// are no more.
+func TestAWorkerIsKeptFull(t *testing.T) {
+	const n, concurrency = 80, 8
+	p, _ := work(t, n, concurrency, greedy)
+	held := map[int]int{}
 	for line := range strings.Lines(p.values("Answer")) {
 		_, text, _ := strings.Cut(strings.TrimSpace(line), " ")
 		k, err := strconv.Atoi(text)
 		if err != nil {
 			t.Fatal(err)
 		}
-		held = append(held, k)
+		held[k]++
 	}
-	return held, took
-}
-
-// A process is kept full: but for the end, few of its answers come while it holds
-// much less than it could.
-func TestAWorkerIsKeptFull(t *testing.T) {
-	const n, concurrency = 80, 8
-	held, _ := heldOf(t, n, concurrency)
-	low := 0
-	for _, k := range held {
-		if k > concurrency {
-			t.Errorf("it held %d", k)
+	for k := 1; k <= concurrency; k++ {
+		want := 1
+		if k == concurrency {
+			want = n - concurrency + 1
 		}
-		if k <= concurrency/2 {
-			low++
+		if held[k] != want {
+			t.Errorf("%d answers came while it held %d, want %d", held[k], k, want)
 		}
 	}
-	// In batches of 8 it would be half of all.
-	if len(held) != n || low > n/4 {
-		t.Errorf("%d answers, %d of them while it held few: %v", len(held), low, held)
+	if len(held) != concurrency {
+		t.Errorf("answers by how many it held: %v", held)
 	}
 }
 
@@ -322,9 +333,9 @@ func TestAWorkerIsKeptFull(t *testing.T) {
 func BenchmarkUneven(b *testing.B) {
 	for b.Loop() {
 		const n, concurrency = 240, 8
-		_, took := heldOf(b, n, concurrency)
-		work := time.Duration(n/8)*400*time.Millisecond + time.Duration(n-n/8)*30*time.Millisecond
-		b.ReportMetric(100*(1-work.Seconds()/concurrency/took.Seconds()), "%idle")
+		_, took := work(b, n, concurrency, uneven)
+		needs := time.Duration(n/8)*400*time.Millisecond + time.Duration(n-n/8)*30*time.Millisecond
+		b.ReportMetric(100*(1-needs.Seconds()/concurrency/took.Seconds()), "%idle")
 	}
 }
 

@@ -86,12 +86,12 @@ func jsonHas(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// waitFor waits until a command succeeds: waitfor PROGRAM ARGS…, half a minute
+// waitFor waits until a command succeeds: waitfor PROGRAM ARGS…, two minutes
 // at most. It is for what no rendezvous can be made with.
 func waitFor(ts *testscript.TestScript, neg bool, args []string) {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	deadline := time.Now().Add(30 * time.Second)
+	deadline := time.Now().Add(2 * time.Minute)
 	for {
 		err := ts.Exec(args[0], args[1:]...)
 		if err == nil {

@@ -277,7 +277,7 @@ func TestAStallBeyondTheLimit(t *testing.T) {
 				before := runtime.NumGoroutine()
 				wake := make(chan struct{})
 				stall, reached := faultAt(point, n, func() { <-wake })
-				s := r.runWith(t, engine.Options{Workers: workers, Jobs: 4, Bodies: c.Body, Fault: stall, StallLimit: 50 * time.Millisecond})
+				s := r.runWith(t, engine.Options{Workers: workers, Jobs: 4, Bodies: c.Body, Fault: stall, StallLimit: 200 * time.Millisecond})
 				r.check(t, s)
 				if names := c.twice(); len(names) > 0 {
 					t.Errorf("%v", names)

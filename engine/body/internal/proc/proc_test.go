@@ -185,6 +185,37 @@ func TestStraysWithoutChildrenFile(t *testing.T) {
 	}
 }
 
+// A process without any variables has an environment, which is empty; a dead one
+// has none.
+func TestEmptyEnvironment(t *testing.T) {
+	c := exec.Command("sleep", "300")
+	c.Env = []string{} // nil would be ours
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = c.Process.Kill()
+		_ = c.Wait()
+	}()
+	if env := environOf(c.Process.Pid); len(env) > 0 {
+		t.Errorf("it has %q", env)
+	}
+	for _, pid := range []int{c.Process.Pid, os.Getpid()} {
+		if st, ok := statusOf(pid); !ok || !st.hasEnviron {
+			t.Errorf("process %d: %+v", pid, st)
+		}
+	}
+	if err := c.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := waitFor(c.Process.Pid, unix.WEXITED|unix.WNOWAIT); err != nil {
+		t.Fatal(err)
+	}
+	if st, ok := statusOf(c.Process.Pid); !ok || st.hasEnviron || len(environOf(c.Process.Pid)) > 0 {
+		t.Errorf("dead: %+v", st)
+	}
+}
+
 // A child of the embedding program that has nothing to do with jobs is left
 // alone, running or dead.
 func TestOthersChildrenAreLeftAlone(t *testing.T) {

@@ -35,17 +35,18 @@ func tokenOf(pid int) ([]byte, bool) {
 }
 
 // environOf reads a process's environment. In the middle of an exec the kernel
-// shows none for a moment: a process that has none is looked at again, unless it
-// is dead or the kernel's own.
+// shows none, and on a busy machine that may last: such a process is looked at
+// again, until it has one or none for good.
 func environOf(pid int) []byte {
-	const again = 3
+	const again = 500
 	path := fmt.Sprintf("/proc/%d/environ", pid)
 	for range again {
 		env, err := os.ReadFile(path)
 		if err != nil || len(env) > 0 {
 			return env
 		}
-		if st, ok := statusOf(pid); !ok || st.state == 'Z' || st.state == 'X' || pid == kernelThreads || st.parent == kernelThreads {
+		st, ok := statusOf(pid)
+		if !ok || st.state == 'Z' || st.state == 'X' || st.hasEnviron || pid == kernelThreads || st.parent == kernelThreads {
 			return nil
 		}
 		_ = unix.Nanosleep(&unix.Timespec{Nsec: 1e6}, nil)
@@ -61,6 +62,9 @@ type status struct {
 	state  byte
 	parent int
 	start  uint64 // ticks since boot
+	// hasEnviron says that it has an environment, empty or not: no process that is
+	// in the middle of an exec, dead or the kernel's own has.
+	hasEnviron bool
 }
 
 // statusOf reads /proc/pid/stat. The second field is the program's name, which
@@ -80,7 +84,9 @@ func statusOf(pid int) (status, bool) {
 	}
 	parent, err1 := strconv.Atoi(string(fields[1]))
 	start, err2 := strconv.ParseUint(string(fields[19]), 10, 64)
-	return status{state: fields[0][0], parent: parent, start: start}, err1 == nil && err2 == nil
+	const environEnd = 48 // where in memory the environment ends
+	has := len(fields) > environEnd && string(fields[environEnd]) != "0"
+	return status{state: fields[0][0], parent: parent, start: start, hasEnviron: has}, err1 == nil && err2 == nil
 }
 
 // processes lists the ids of all processes.

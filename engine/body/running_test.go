@@ -37,6 +37,8 @@ func TestEndStraysAfterAKilledEngine(t *testing.T) {
 		_ = bystander.Wait()
 	}()
 
+	settles(func() bool { return len(alive(other)) == 1 }) // it has done its exec
+
 	token := tokenOf(dir)
 	ended, err := EndStrays(t.Context(), filepath.Join(dir, "running"), token+"-")
 	if err != nil {

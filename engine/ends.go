@@ -169,8 +169,7 @@ func (l *loop) failed(f *flow, r *worker.Result) {
 			f.attempts = map[coord.Coord]int{}
 		}
 		f.attempts[r.Job.Coord] = r.Job.Attempt
-		f.retrying++
-		heap.Push(&l.timers, due{time.Now().Add(wait), f, worker.Job{Coord: r.Job.Coord, Attempt: r.Job.Attempt + 1, Env: r.Job.Env}})
+		l.later(due{time.Now().Add(wait), f, worker.Job{Coord: r.Job.Coord, Attempt: r.Job.Attempt + 1, Env: r.Job.Env}})
 		l.say(Event{Kind: EventRetry, Failed: l.describe(f, r), Delay: wait.Seconds()})
 	case verdictFail:
 		l.gaveUp(f, r)
@@ -208,12 +207,33 @@ func (l *loop) putBack(f *flow, job worker.Job) {
 	if len(gpusOf(job.Env)) != f.needs.gpus {
 		job.Env = nil // the task takes another number of them now
 	}
+	if !l.selected(f.task, job.Coord) {
+		f.setAside(due{flow: f, job: job})
+		return
+	}
 	l.activate(f)
 	if f.needs.gpus > 0 && job.Attempt > 1 && len(job.Env) > 0 {
 		l.pin(f, job)
 		return
 	}
 	f.again = append(f.again, job)
+}
+
+// later lets a job be tried again when its time comes.
+func (l *loop) later(d due) {
+	if !l.selected(d.flow.task, d.job.Coord) {
+		d.flow.setAside(d)
+		return
+	}
+	d.flow.retrying++
+	heap.Push(&l.timers, d)
+}
+
+// setAside keeps an attempt that the run is not asked for any more, as after it was
+// restricted while the last one ran, until it is asked for it again.
+func (f *flow) setAside(d due) {
+	f.unasked = append(f.unasked, d)
+	f.skipped++
 }
 
 // retryDue makes those jobs ready whose next attempt is due.

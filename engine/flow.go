@@ -26,6 +26,7 @@ type flow struct {
 	queue    *queue
 	again    []worker.Job                  // attempts that are due
 	pins     []*pinned                     // of those, which have to have the GPUs that they had
+	unasked  []due                         // attempts that nobody asks for any more, or not now
 	attempts map[coord.Coord]int           // of jobs that were tried more than once
 	parked   map[value.Digest][]worker.Job // jobs that wait for another with their key
 	running  int                           // commands under way
@@ -90,7 +91,7 @@ func (f *flow) opens() bool {
 
 // empty forgets all jobs that were to run.
 func (f *flow) empty() {
-	f.queue, f.again, f.pins, f.retrying = newQueue(f.task), nil, nil, 0
+	f.queue, f.again, f.pins, f.unasked, f.retrying = newQueue(f.task), nil, nil, nil, 0
 }
 
 // take takes up to n jobs: attempts that are due first. A job at which a worker
@@ -162,6 +163,11 @@ type timers []due
 func (t timers) Len() int           { return len(t) }
 func (t timers) Less(i, j int) bool { return t[i].at.Before(t[j].at) }
 func (t timers) Swap(i, j int)      { t[i], t[j] = t[j], t[i] }
+
+// wanted reports whether somebody asks for one of them.
+func (t timers) wanted() bool {
+	return slices.ContainsFunc(t, func(d due) bool { return d.flow.wanted })
+}
 
 // forget takes out the attempts of a flow.
 func (t *timers) forget(f *flow) {

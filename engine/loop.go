@@ -148,7 +148,7 @@ func (l *loop) ended() bool {
 	if l.wantedComplete() {
 		return len(l.frozen) == 0
 	}
-	if len(l.timers) > 0 || l.aheadJobs > maxAhead {
+	if l.timers.wanted() || l.aheadJobs > maxAhead {
 		return false
 	}
 	for _, f := range l.active {

@@ -9,7 +9,8 @@ import (
 )
 
 // busyJobs are the jobs that the loop knows one by one: those under way, those
-// that wait for their next attempt, or for another job with their key.
+// that wait for their next attempt, until somebody asks for it, or for another job
+// with their key.
 func (l *loop) busyJobs() map[*flow]map[coord.Coord]struct{} {
 	out := map[*flow]map[coord.Coord]struct{}{}
 	add := func(f *flow, c coord.Coord) {
@@ -30,6 +31,9 @@ func (l *loop) busyJobs() map[*flow]map[coord.Coord]struct{} {
 		for _, job := range append(f.pinnedJobs(), f.again...) {
 			add(f, job.Coord)
 		}
+		for _, d := range f.unasked {
+			add(f, d.job.Coord)
+		}
 		for _, jobs := range f.parked {
 			for _, job := range jobs {
 				add(f, job.Coord)
@@ -44,8 +48,12 @@ func (l *loop) requeue(runnable []ticket.Range, busy map[*flow]map[coord.Coord]s
 	l.active = nil
 	again := make([][]worker.Job, len(l.flows))
 	pins := make([][]*pinned, len(l.flows))
+	attempts := l.timers
+	l.timers = nil
 	for n, f := range l.flows {
-		f.queue, f.skipped = newQueue(f.task), 0
+		f.queue, f.skipped, f.retrying = newQueue(f.task), 0, 0
+		attempts = append(attempts, f.unasked...)
+		f.unasked = nil
 		if len(f.pins) > 0 && len(f.pins[0].gpus) != f.needs.gpus {
 			f.again, f.pins = append(f.again, f.pinnedJobs()...), nil // it takes another number now
 		}
@@ -68,11 +76,37 @@ func (l *loop) requeue(runnable []ticket.Range, busy map[*flow]map[coord.Coord]s
 		for _, job := range jobs {
 			l.putBack(l.flows[n], job)
 		}
-		if len(pins[n]) > 0 {
+		if kept := l.selectedPins(l.flows[n], pins[n]); len(kept) > 0 {
 			l.activate(l.flows[n])
-			l.flows[n].pins = pins[n]
+			l.flows[n].pins = kept
 		}
 	}
+	for _, d := range attempts {
+		if d.at.IsZero() {
+			l.putBack(d.flow, d.job)
+			continue
+		}
+		l.later(d)
+	}
+}
+
+// selectedPins are the retries that wait for their GPUs, without those that the run
+// is not asked for any more.
+func (l *loop) selectedPins(f *flow, pins []*pinned) (out []*pinned) {
+	for _, p := range pins {
+		var jobs []pin
+		for _, w := range p.jobs {
+			if l.selected(f.task, w.job.Coord) {
+				jobs = append(jobs, w)
+				continue
+			}
+			f.setAside(due{flow: f, job: w.job})
+		}
+		if p.jobs = jobs; len(jobs) > 0 {
+			out = append(out, p)
+		}
+	}
+	return out
 }
 
 // remapPools makes the pools of the new version, with what runs in them. Of one

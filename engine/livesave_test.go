@@ -47,3 +47,45 @@ func TestSaveWhileReconciled(t *testing.T) {
 		t.Errorf("saved %q", got)
 	}
 }
+
+// That holds with a version in between that saves nothing, too.
+func TestSaveWhileReconciledTwice(t *testing.T) {
+	const hold = "pipeline: live\ntasks:\n  hold: {out: Hold, exec: [\"true\"]}\n"
+	p := newProject(t, hold+"  task: {out: Task, exec: [\"true\"], save: out/task.txt}\n")
+	if err := os.Mkdir(filepath.Join(p.dir, "out"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(p.dir, "out", "task.txt")
+	if err := syscall.Mkfifo(path, 0o600); err != nil { // who looks whether it is saved waits
+		t.Fatal(err)
+	}
+	l := p.start(engine.Options{Jobs: 4})
+	l.r.OK("task", "", `1`)
+	var slow *os.File
+	await(t, "it is being saved", func() bool {
+		var err error
+		slow, err = os.OpenFile(path, os.O_WRONLY|syscall.O_NONBLOCK, 0)
+		return err == nil
+	})
+	l.reconcile(p, hold+"  task: {out: Task, exec: [\"true\"]}\n", "hold keep, task keep")
+	l.reconcile(p, hold+"  task: {out: Task, exec: [\"true\", \"edited\"], save: out/task.txt}\n", "hold keep, task replace fingerprint")
+	if err := os.Rename(path, path+".pipe"); err != nil {
+		t.Fatal(err)
+	}
+	l.r.OK("task", "", `2`)
+	l.awaitDone("task", 1)
+	for range 20 { // a second saver would have its chance
+		time.Sleep(10 * time.Millisecond)
+	}
+	if err := slow.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(path + ".pipe"); err != nil {
+		t.Fatal(err)
+	}
+	l.r.OK("hold", "", `0`)
+	l.wait()
+	if got := p.saved("out")["task.txt"]; got != "2\n" {
+		t.Errorf("saved %q", got)
+	}
+}

@@ -54,7 +54,7 @@ type loop struct {
 
 	holed       []ticket.Range        // jobs that are to become holes
 	deferred    []deferred            // what waits for a batch to be durable
-	savers      []*saver              // of earlier versions of what is wanted, that nobody follows
+	earlier     *saver                // of an earlier version of what is wanted, if this one saves nothing
 	sizes       map[string]int        // of pools and tasks, as somebody has set them
 	totals      map[string]*jobTotals // by task
 	limitMemory func()                // lets mem hold for all processes of a job, once a task has it

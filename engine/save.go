@@ -117,13 +117,15 @@ func (l *loop) succeed(next *saver) {
 	if last != nil {
 		last.over()
 		close(last.tasks)
+	} else {
+		last = l.earlier
 	}
-	switch {
-	case next != nil:
-		next.start(last)
-	case last != nil:
-		l.savers = append(l.savers, last)
+	l.earlier = nil
+	if next == nil {
+		l.earlier = last
+		return
 	}
+	next.start(last)
 }
 
 // save hands the tasks over that are done and durable.
@@ -170,10 +172,10 @@ func (s *saver) finish() error {
 
 // finishSaves saves what is done when the loop has ended.
 func (e *Engine) finishSaves(ctx context.Context, l *loop) error {
-	for _, s := range l.savers {
-		s.done.Wait()
-	}
 	if l.saver == nil {
+		if l.earlier != nil {
+			l.earlier.done.Wait()
+		}
 		return nil
 	}
 	l.commit(true)

@@ -194,6 +194,7 @@ func (l *loop) gaveUp(f *flow, r *worker.Result) {
 		l.puts++
 	}
 	delete(f.attempts, r.Job.Coord)
+	delete(f.deaths, r.Job.Coord)
 	l.failures.add(failed)
 	l.say(Event{Kind: EventFailure, Failed: failed})
 	if !l.failing && policy != spec.OnErrorStop && stops(policy, l.failures.jobs, l.maxFailures) {

@@ -83,10 +83,11 @@ func (f *flow) limits() limits {
 
 // opens reports whether the flow's commands are open to further jobs: those of a
 // process that stays, and is given no more jobs than it has places for. Where jobs
-// are so fast that a command takes many, nothing is gained.
+// are so fast that a command takes many, nothing is gained. A job at which a worker
+// died is neither added to others, nor they to it.
 func (f *flow) opens() bool {
 	n := f.df.Batches()
-	return f.df.Stays() && n > 1 && !f.wary && f.pace.slow(n)
+	return f.df.Stays() && n > 1 && !f.wary && len(f.deaths) == 0 && f.pace.slow(n)
 }
 
 // empty forgets all jobs that were to run.

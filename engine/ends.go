@@ -90,10 +90,10 @@ func (l *loop) finished(f *flow, r *worker.Result) {
 	l.puts++
 	if r.Reused {
 		f.reused++
-		l.total(f.task.Name).reused++
+		l.total(f.task.Name).Reused++
 	} else {
 		f.executed++
-		l.total(f.task.Name).executed++
+		l.total(f.task.Name).Executed++
 	}
 	delete(f.attempts, r.Job.Coord)
 	delete(f.deaths, r.Job.Coord)
@@ -190,7 +190,7 @@ func (l *loop) gaveUp(f *flow, r *worker.Result) {
 			return
 		}
 		l.data.PutFailure(f.id, failureRecord(r))
-		l.total(f.task.Name).failed++
+		l.total(f.task.Name).Failed++
 		l.puts++
 	}
 	delete(f.attempts, r.Job.Coord)

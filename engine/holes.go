@@ -57,7 +57,7 @@ func (l *loop) hole(f *flow, rec storage.Record, reason string) {
 	}
 	l.data.PutRecord(f.id, rec, l.commits.data.PrepareHole(reason, f.task.Spawn != nil))
 	l.puts++
-	l.total(f.task.Name).holes++
+	l.total(f.task.Name).Holes++
 	f.changed = true
 	l.push(ranges)
 	l.conclude(f)

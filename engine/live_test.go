@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -442,5 +443,38 @@ func TestReconcileKeepsWhatWasSet(t *testing.T) {
 	l.r.OK("sum", "", `3`)
 	if s := l.wait(); s.State != engine.StateComplete {
 		t.Errorf("%+v", s)
+	}
+}
+
+// What was done for dataflows that are no more counts, too: of what it has counted,
+// nothing is taken back at the end.
+func TestReconcileTotals(t *testing.T) {
+	p := newProject(t, fmt.Sprintf(livePipeline, "", ", on_error: continue", "")+"  side: {out: Side, exec: [\"true\"]}\n")
+	l := p.start(engine.Options{Jobs: 8})
+	l.r.OK("split", "", `1`, `2`, `3`)
+	l.r.OK("side", "", `0`)
+	l.r.OK("work", "i=0", `1`)
+	l.r.Fail("work", "i=1", body.KindExit, "no")
+	l.r.Await("work", "i=2")
+	await(t, "one has failed", func() bool { return l.status("work").Failed == 1 })
+	l.awaitDone("side", 1)
+	l.reconcile(p, fmt.Sprintf(livePipeline, `, "edited"`, "", ""), "split keep, work replace fingerprint, sum replace upstream, side drop")
+	for i := range 3 {
+		l.r.OK("work", fmt.Sprintf("i=%d", i), `1`)
+	}
+	l.awaitDone("work", 3)
+	l.r.Await("sum", "")
+	m, err := l.e.Metrics(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.r.OK("sum", "", `3`)
+	s := l.wait()
+	want := map[string]engine.JobTotals{"split": {Executed: 1}, "work": {Executed: 4, Failed: 1}, "sum": {Executed: 1}, "side": {Executed: 1}}
+	if !maps.Equal(s.Totals, want) {
+		t.Errorf("%+v", s.Totals)
+	}
+	if m.Executed["work"] != 4 || m.Executed["side"] != 1 || m.Failed["work"] != 1 {
+		t.Errorf("%+v", m)
 	}
 }

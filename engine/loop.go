@@ -56,7 +56,7 @@ type loop struct {
 	deferred    []deferred            // what waits for a batch to be durable
 	earlier     *saver                // of an earlier version of what is wanted, if this one saves nothing
 	sizes       map[string]int        // of pools and tasks, as somebody has set them
-	totals      map[string]*jobTotals // by task
+	totals      map[string]*JobTotals // by task
 	limitMemory func()                // lets mem hold for all processes of a job, once a task has it
 	tally       Reconciles
 	labels      *labels

@@ -72,15 +72,16 @@ func (t *Reconciles) add(decisions []decision, dropped int) {
 	}
 }
 
-// jobTotals counts a task's jobs that ended since the engine began, of all its
-// dataflows.
-type jobTotals struct{ executed, reused, failed, holes int64 }
+// JobTotals counts a task's jobs that ended since the engine began, of all its
+// dataflows: also of those that were replaced or dropped, and each failure of a job
+// that was tried again.
+type JobTotals struct{ Executed, Reused, Failed, Holes int64 }
 
 // total is what counts a task's jobs.
-func (l *loop) total(task string) *jobTotals {
+func (l *loop) total(task string) *JobTotals {
 	t := l.totals[task]
 	if t == nil {
-		t = &jobTotals{}
+		t = &JobTotals{}
 		l.totals[task] = t
 	}
 	return t
@@ -109,7 +110,7 @@ func (l *loop) metrics(now time.Time) *Metrics {
 		m.Ready[name], m.Running[name] = int64(f.ready()), f.jobs
 	}
 	for name, t := range l.totals {
-		m.Executed[name], m.Reused[name], m.Failed[name], m.Holes[name] = t.executed, t.reused, t.failed, t.holes
+		m.Executed[name], m.Reused[name], m.Failed[name], m.Holes[name] = t.Executed, t.Reused, t.Failed, t.Holes
 	}
 	for _, h := range l.crew.hands {
 		m.Stashed += int64(h.stashed)

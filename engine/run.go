@@ -232,7 +232,7 @@ func (e *Engine) nothingToDo(pl *plan) *Summary {
 	for _, t := range s.Tasks {
 		byTask[t.Task] = t
 	}
-	s = Summary{Pipeline: e.p.Name, Run: e.stores.last.RunID, State: StateComplete, Asked: true, Dataflows: Reconciles{Kept: int64(len(e.p.Tasks)), Replaced: map[string]int64{}}}
+	s = Summary{Pipeline: e.p.Name, Run: e.stores.last.RunID, State: StateComplete, Asked: true, Dataflows: Reconciles{Kept: int64(len(e.p.Tasks)), Replaced: map[string]int64{}}, Totals: map[string]JobTotals{}}
 	for _, t := range e.p.Tasks {
 		ts, ok := byTask[t.Name]
 		if !ok {
@@ -240,6 +240,7 @@ func (e *Engine) nothingToDo(pl *plan) *Summary {
 		}
 		ts.Reused, ts.Executed = ts.Done, 0
 		s.Tasks = append(s.Tasks, ts)
+		s.Totals[t.Name] = JobTotals{Reused: ts.Reused}
 		s.Reused += ts.Reused
 		s.Holes += ts.Holes
 	}
@@ -320,7 +321,7 @@ func (e *Engine) newLoop(ctx context.Context, pl *plan) (*loop, *restored, error
 		room: room{free: e.slots(), pools: newPools(e.p), left: e.room}, gpus: slices.Clone(e.gpus),
 		keepGoing: e.o.KeepGoing || e.o.MaxFailures > 0, maxFailures: e.o.MaxFailures,
 		commits: newCommitter(e.stores.data, e.stores.meta), runID: pl.foot.RunID, logs: filepath.Join(e.dir, logsDir),
-		data: &storage.Batch{}, meta: &meta.Batch{}, transient: newTransients(e.p), frozen: map[uint64]*flow{}, resting: map[uint64]*flow{}, leaving: map[string]int{}, sizes: map[string]int{}, totals: map[string]*jobTotals{},
+		data: &storage.Batch{}, meta: &meta.Batch{}, transient: newTransients(e.p), frozen: map[uint64]*flow{}, resting: map[uint64]*flow{}, leaving: map[string]int{}, sizes: map[string]int{}, totals: map[string]*JobTotals{},
 	}
 	r, err := e.restoreTickets(pl)
 	if err != nil {
@@ -349,7 +350,7 @@ func (e *Engine) newLoop(ctx context.Context, pl *plan) (*loop, *restored, error
 	for n, f := range l.flows {
 		f.released = pl.released[f.id]
 		f.reused = l.table.Counts(n).Done
-		l.total(f.task.Name).reused += f.reused
+		l.total(f.task.Name).Reused += f.reused
 	}
 	if l.saver, err = e.newSaver(ctx, pl.ids); err != nil {
 		return nil, nil, err
@@ -600,7 +601,10 @@ func spawnName(t *spec.TaskSpec) string {
 // summary is how the run ended.
 func (l *loop) summary() *Summary {
 	st := l.status()
-	s := &Summary{Pipeline: st.Pipeline, Run: st.Run, Dataflows: l.tally.clone(), Failures: l.failures.list()}
+	s := &Summary{Pipeline: st.Pipeline, Run: st.Run, Dataflows: l.tally.clone(), Totals: map[string]JobTotals{}, Failures: l.failures.list()}
+	for task, t := range l.totals {
+		s.Totals[task] = *t
+	}
 	failed, complete, wanted := false, true, true
 	left := int64(0)
 	for n, t := range st.Tasks {

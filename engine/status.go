@@ -91,8 +91,9 @@ type Summary struct {
 	// undone; otherwise 0.
 	MaxFailures int64 `json:"max_failures,omitempty"`
 
-	Failures []FailureGroup `json:"-"` // most jobs first
-	LeftOut  []string       `json:"-"` // tasks with jobs that take more than Only or Sample ask for
+	Totals   map[string]JobTotals `json:"-"` // by task: also of tasks that the pipeline has no more
+	Failures []FailureGroup       `json:"-"` // most jobs first
+	LeftOut  []string             `json:"-"` // tasks with jobs that take more than Only or Sample ask for
 	// Asked says that all that was asked for is done, also with Until.
 	Asked bool `json:"-"`
 }

@@ -56,9 +56,10 @@ type fake struct {
 func (f *fake) Run(ctx context.Context) (*engine.Summary, error) {
 	select {
 	case <-f.quit:
-		s := &engine.Summary{Pipeline: f.p.Name, Run: "r", State: engine.StateStopped}
+		s := &engine.Summary{Pipeline: f.p.Name, Run: "r", State: engine.StateStopped, Totals: map[string]engine.JobTotals{}}
 		for _, t := range f.pipeline().Tasks {
-			s.Tasks = append(s.Tasks, engine.TaskSummary{TaskStatus: engine.TaskStatus{Task: t.Name, Reused: 3}, Executed: 2})
+			s.Tasks = append(s.Tasks, engine.TaskSummary{TaskStatus: engine.TaskStatus{Task: t.Name, Reused: 1}, Executed: 1})
+			s.Totals[t.Name] = engine.JobTotals{Reused: 3, Executed: 2} // as after a task was replaced
 		}
 		return s, nil
 	case <-ctx.Done():

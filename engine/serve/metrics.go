@@ -29,11 +29,11 @@ func (l *pipeline) count(s *engine.Summary) {
 	if s == nil {
 		return
 	}
-	for _, t := range s.Tasks {
-		c := l.done[t.Task]
+	for task, t := range s.Totals {
+		c := l.done[task]
 		if c == nil {
 			c = jobCounts{}
-			l.done[t.Task] = c
+			l.done[task] = c
 		}
 		c[outcomeExecuted] += t.Executed
 		c[outcomeReused] += t.Reused

@@ -115,9 +115,12 @@ func (l *loop) state() RunState {
 // pause holds or releases tasks: the named ones, or all.
 func (l *loop) pause(names []string, cascade, held bool) error {
 	if len(names) == 0 {
-		for _, t := range l.p.Tasks {
-			names = append(names, t.Name)
+		clear(l.paused)
+		l.allPaused = held
+		for _, f := range l.flows {
+			f.paused, f.changed = held, true
 		}
+		return nil
 	}
 	var tasks []*spec.TaskSpec
 	for _, name := range names {
@@ -133,8 +136,18 @@ func (l *loop) pause(names []string, cascade, held bool) error {
 	for _, t := range tasks {
 		f := l.flows[t.Index]
 		f.paused, f.changed = held, true
+		l.paused[t.Name] = held
 	}
 	return nil
+}
+
+// isPaused reports whether somebody has paused a task, or all tasks: also before it
+// was one, or while it was none.
+func (l *loop) isPaused(task string) bool {
+	if paused, named := l.paused[task]; named {
+		return paused
+	}
+	return l.allPaused
 }
 
 func unknownTask(p *spec.Pipeline, name string) error {

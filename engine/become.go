@@ -35,10 +35,6 @@ func (l *loop) become(t *turn, next *Engine) *Reconciled {
 	l.failures, l.failing, l.holed = failures{}, false, nil
 	pools := l.remapPools()
 	busy := l.busyJobs()
-	paused := map[string]bool{}
-	for _, f := range was {
-		paused[f.task.Name] = f.paused
-	}
 	l.flows = nil
 	wanted := next.wanted()
 	for n, task := range next.p.Tasks {
@@ -47,7 +43,7 @@ func (l *loop) become(t *turn, next *Engine) *Reconciled {
 			f = &flow{id: t.plan.ids[n], said: DataflowWaiting}
 		}
 		f.configure(next.p, task, t.flows[n])
-		f.wanted, f.paused = wanted[n], paused[task.Name]
+		f.wanted, f.paused = wanted[n], l.isPaused(task.Name)
 		if size, set := l.sizes[task.Name]; set {
 			f.pool = size
 		}

@@ -208,7 +208,7 @@ func (e *Engine) Status(ctx context.Context) (*Status, error) {
 
 // Pause stops starting jobs of the named tasks, of all if none is named; with
 // cascade also of everything that they need. Running jobs finish. An unknown
-// task is an *UnknownError.
+// task is an *UnknownError. Where all are paused, so are tasks that Reconcile adds.
 func (e *Engine) Pause(ctx context.Context, tasks []string, cascade bool) error {
 	return e.hold(ctx, tasks, cascade, true)
 }

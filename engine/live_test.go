@@ -478,3 +478,51 @@ func TestReconcileTotals(t *testing.T) {
 		t.Errorf("%+v", m)
 	}
 }
+
+// A run that is paused as a whole stays so, whatever is made of it.
+func TestReconcileOfAPausedRun(t *testing.T) {
+	p := newProject(t, fmt.Sprintf(livePipeline, "", "", ""))
+	l := p.start(engine.Options{Jobs: 8})
+	l.r.OK("split", "", `1`)
+	l.r.Await("work", "i=0")
+	if err := l.e.Pause(t.Context(), nil, false); err != nil {
+		t.Fatal(err)
+	}
+	l.r.OK("work", "i=0", `1`)
+	l.awaitDone("work", 1)
+	l.reconcile(p, fmt.Sprintf(livePipeline, "", "", "")+"  side: {in: Item, for: i, out: Side, exec: [\"true\"]}\n",
+		"split keep, work keep, sum keep, side create")
+	if s := l.status("side"); !s.Paused {
+		t.Errorf("%+v", s)
+	}
+	if err := l.e.Resume(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	l.r.OK("side", "i=0", `1`)
+	l.r.OK("sum", "", `1`)
+	l.wait()
+}
+
+// A task that was paused, went, and came back is still paused.
+func TestReconcileTakesBackWhatWasPaused(t *testing.T) {
+	whole := fmt.Sprintf(livePipeline, "", "", "") + "  side: {in: Item, for: i, out: Side, exec: [\"true\"]}\n"
+	p := newProject(t, whole)
+	l := p.start(engine.Options{Jobs: 8})
+	if err := l.e.Pause(t.Context(), []string{"side"}, false); err != nil {
+		t.Fatal(err)
+	}
+	l.r.OK("split", "", `1`)
+	l.r.Await("work", "i=0")
+	l.reconcile(p, fmt.Sprintf(livePipeline, "", "", ""), "split keep, work keep, sum keep, side drop")
+	l.reconcile(p, whole, "split keep, work keep, sum keep, side create")
+	if s := l.status("side"); !s.Paused {
+		t.Errorf("%+v", s)
+	}
+	if err := l.e.Resume(t.Context(), []string{"side"}); err != nil {
+		t.Fatal(err)
+	}
+	l.r.OK("side", "i=0", `1`)
+	l.r.OK("work", "i=0", `1`)
+	l.r.OK("sum", "", `1`)
+	l.wait()
+}

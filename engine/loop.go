@@ -56,6 +56,8 @@ type loop struct {
 	deferred    []deferred            // what waits for a batch to be durable
 	earlier     *saver                // of an earlier version of what is wanted, if this one saves nothing
 	sizes       map[string]int        // of pools and tasks, as somebody has set them
+	paused      map[string]bool       // of tasks that somebody has named since all were paused or resumed
+	allPaused   bool                  // all others are
 	totals      map[string]*JobTotals // by task
 	limitMemory func()                // lets mem hold for all processes of a job, once a task has it
 	tally       Reconciles

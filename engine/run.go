@@ -321,7 +321,7 @@ func (e *Engine) newLoop(ctx context.Context, pl *plan) (*loop, *restored, error
 		room: room{free: e.slots(), pools: newPools(e.p), left: e.room}, gpus: slices.Clone(e.gpus),
 		keepGoing: e.o.KeepGoing || e.o.MaxFailures > 0, maxFailures: e.o.MaxFailures,
 		commits: newCommitter(e.stores.data, e.stores.meta), runID: pl.foot.RunID, logs: filepath.Join(e.dir, logsDir),
-		data: &storage.Batch{}, meta: &meta.Batch{}, transient: newTransients(e.p), frozen: map[uint64]*flow{}, resting: map[uint64]*flow{}, leaving: map[string]int{}, sizes: map[string]int{}, totals: map[string]*JobTotals{},
+		data: &storage.Batch{}, meta: &meta.Batch{}, transient: newTransients(e.p), frozen: map[uint64]*flow{}, resting: map[uint64]*flow{}, leaving: map[string]int{}, sizes: map[string]int{}, paused: map[string]bool{}, totals: map[string]*JobTotals{},
 	}
 	r, err := e.restoreTickets(pl)
 	if err != nil {

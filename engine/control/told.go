@@ -33,6 +33,7 @@ type summary struct {
 	Failures []failureGroup `json:"failures,omitempty"`
 	LeftOut  []string       `json:"left_out,omitempty"`
 	Asked    bool           `json:"asked"`
+	Undone   []int64        `json:"undone,omitempty"` // of each task
 }
 
 type failureGroup struct {
@@ -76,6 +77,9 @@ func (f *failed) decode() *engine.Failed {
 
 func summaryOf(s *engine.Summary) *summary {
 	out := &summary{Summary: *s, LeftOut: s.LeftOut, Asked: s.Asked}
+	for _, t := range s.Tasks {
+		out.Undone = append(out.Undone, t.Undone)
+	}
 	for _, g := range s.Failures {
 		out.Failures = append(out.Failures, failureGroup{g.Task, g.Kind, g.Cause, g.Hole, g.Jobs, failedOf(&g.Sample)})
 	}
@@ -85,6 +89,9 @@ func summaryOf(s *engine.Summary) *summary {
 func (s *summary) decode() *engine.Summary {
 	out := s.Summary
 	out.LeftOut, out.Asked = s.LeftOut, s.Asked
+	for n := range min(len(s.Undone), len(out.Tasks)) {
+		out.Tasks[n].Undone = s.Undone[n]
+	}
 	for _, g := range s.Failures {
 		group := engine.FailureGroup{Task: g.Task, Kind: g.Kind, Cause: g.Cause, Hole: g.Hole, Jobs: g.Jobs}
 		if g.Sample != nil {

@@ -40,6 +40,8 @@ const (
 	kindNewer      = "newer"
 	kindDamaged    = "damaged"
 	kindReleased   = "released"
+	kindUnsaved    = "unsaved"
+	kindNotOurs    = "not-ours"
 	kindResources  = "resources"
 	kindSpec       = "spec"
 	kindMismatch   = "mismatch"

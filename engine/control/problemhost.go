@@ -71,6 +71,8 @@ func (p *problem) ofState(err error) bool {
 	var newer *engine.NewerError
 	var damaged *engine.DamagedError
 	var released *engine.ReleasedError
+	var unsaved *engine.UnsavedError
+	var notOurs *engine.NotOursError
 	var room *engine.ResourcesError
 	switch {
 	case errors.As(err, &used):
@@ -83,6 +85,10 @@ func (p *problem) ofState(err error) bool {
 		p.Kind, p.Name, p.Detail, p.Doing = kindDamaged, damaged.Path, damaged.Detail, damaged.Mend
 	case errors.As(err, &released):
 		p.Kind, p.Name, p.Task = kindReleased, released.Entity, released.Task
+	case errors.As(err, &unsaved):
+		p.Kind, p.Name, p.Task = kindUnsaved, unsaved.Path, unsaved.Task
+	case errors.As(err, &notOurs):
+		p.Kind, p.Name, p.Detail = kindNotOurs, notOurs.Dir, notOurs.Holds
 	case errors.As(err, &room):
 		p.Kind, p.Known = kindResources, room.Faults
 	case errors.Is(err, engine.ErrNoState):
@@ -105,6 +111,10 @@ func (p *problem) decodeState() error {
 		return &engine.DamagedError{Path: p.Name, Detail: p.Detail, Mend: p.Doing}
 	case kindReleased:
 		return &engine.ReleasedError{Entity: p.Name, Task: p.Task}
+	case kindUnsaved:
+		return &engine.UnsavedError{Task: p.Task, Path: p.Name}
+	case kindNotOurs:
+		return &engine.NotOursError{Dir: p.Name, Holds: p.Detail}
 	case kindResources:
 		return &engine.ResourcesError{Faults: p.Known}
 	case kindNoState:

@@ -41,9 +41,10 @@ type fake struct {
 	quit    chan struct{} // closed by Quit: Run ends
 	once    sync.Once
 	metrics *engine.Metrics
-	during  func() // called by Reconcile first; nil: nothing
-	refuses error  // of Reconcile
-	sizes   error  // of SetPool
+	during  func()       // called by Reconcile first; nil: nothing
+	refuses error        // of Reconcile
+	sizes   error        // of SetPool
+	asked   func() error // called by Status first; nil: nothing
 
 	mu         sync.Mutex
 	p          *spec.Pipeline
@@ -124,6 +125,11 @@ func (f *fake) Drop(_ context.Context, tasks []string) error {
 func (f *fake) Metrics(context.Context) (*engine.Metrics, error) { return f.metrics, nil }
 
 func (f *fake) Status(context.Context) (*engine.Status, error) {
+	if f.asked != nil {
+		if err := f.asked(); err != nil {
+			return nil, err
+		}
+	}
 	s := &engine.Status{Pipeline: "p", Run: "r", State: engine.StateRunning}
 	for _, t := range f.pipeline().Tasks {
 		s.Tasks = append(s.Tasks, engine.TaskStatus{Task: t.Name, Running: 1})

@@ -190,6 +190,25 @@ func TestRunEndsWhileItIsReconciled(t *testing.T) {
 	}
 }
 
+// Who asks a run that is about to end hears of the next one, if that is on by then.
+func TestRunEndsWhileItIsAsked(t *testing.T) {
+	h, fs := host(t, nil)
+	s, _ := submit(t, h, submission(t, two))
+	s.Close()
+	fs.list()[0].asked = func() error {
+		fs.list()[0].Quit(t.Context(), false)
+		submit(t, h, submission(t, two))
+		return engine.ErrNotRunning
+	}
+	p, err := h.Pipeline("p")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if st, err := p.Status(t.Context()); err != nil || st.State != engine.StateRunning {
+		t.Errorf("%+v, %v", st, err)
+	}
+}
+
 // A run that ends while a client's wishes are being compared with it tells that
 // client nothing: it hears the run that begins for it, to that one's end.
 func TestEndOfTheRunBeforeIsNotHeard(t *testing.T) {

@@ -61,12 +61,12 @@ var _ Asked = (*Pipeline)(nil)
 
 // look asks the engine that runs, or what the last one left.
 func (p *Pipeline) look(ctx context.Context, ask func(engine.View) error) error {
-	if r := p.h.runOf(p.name); r != nil {
+	for r := p.h.runOf(p.name); r != nil; r = p.h.runOf(p.name) {
 		err := ask(r.e)
 		if !errors.Is(err, engine.ErrNotRunning) {
 			return err
 		}
-		select { // its state directory is about to be free
+		select { // its state directory is about to be free, or the next one's
 		case <-r.done:
 		case <-ctx.Done():
 			return context.Cause(ctx)

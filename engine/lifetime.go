@@ -137,6 +137,7 @@ func (l *loop) freeze(f *flow, o frontier.Outcome) {
 		l.active = slices.Delete(l.active, n, n+1)
 	}
 	l.timers.forget(f)
+	l.holed = slices.DeleteFunc(l.holed, func(r ticket.Range) bool { return r.Task == f.task.Index })
 	l.frozen[f.id] = f
 	l.crew.broadcast(worker.AllowCompaction{ID: f.id, Outcome: o})
 }

@@ -213,11 +213,15 @@ func (l *loop) takeJobs(f *flow, pin *pinned, n int) (batch []worker.Job) {
 	return batch
 }
 
-// push makes jobs ready.
+// push makes jobs ready, but for those of dataflows that were dropped: these are
+// for another run.
 func (l *loop) push(ranges []ticket.Range) {
 	for _, r := range ranges {
 		f := l.flows[r.Task]
 		f.changed = true
+		if f.frozen {
+			continue
+		}
 		for _, r := range l.choose(f, r) {
 			if r.Hole {
 				l.pushHole(f, r)

@@ -39,7 +39,7 @@ func TestNothingIsReadyOfWhatWasDropped(t *testing.T) {
 		l.r.OK("side", "i=1", `1`)
 		select {
 		case <-l.done:
-		case <-time.After(20 * time.Second):
+		case <-time.After(2 * time.Minute):
 			t.Fatalf("paused %v: it waits for %+v", paused, l.status("work"))
 		}
 		s := l.wait()

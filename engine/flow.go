@@ -98,13 +98,9 @@ func (f *flow) empty() {
 // take takes up to n jobs: attempts that are due first. A job at which a worker
 // died goes alone.
 func (f *flow) take(n int) []worker.Job {
-	k := min(n, len(f.again))
-	for i, job := range f.again[:k] {
-		if f.deaths[job.Coord] > 0 {
-			k = max(1, i)
-			n = k
-			break
-		}
+	k, whole := f.together(f.again[:min(n, len(f.again))])
+	if whole {
+		n = k
 	}
 	out := slices.Clone(f.again[:k])
 	f.again = f.again[k:]
@@ -116,6 +112,17 @@ func (f *flow) take(n int) []worker.Job {
 		out = append(out, worker.Job{Coord: c, Attempt: attempt})
 	}
 	return out
+}
+
+// together is how many of the first of some jobs may run in one command: one at
+// which a worker died runs alone. whole says that no others may come along.
+func (f *flow) together(jobs []worker.Job) (n int, whole bool) {
+	for i, job := range jobs {
+		if f.deaths[job.Coord] > 0 {
+			return max(1, i), true
+		}
+	}
+	return len(jobs), false
 }
 
 // status is where the task stands, but for what is blocked.

@@ -53,13 +53,14 @@ func gpusOf(env []string) []string {
 	return nil
 }
 
-// takePinned takes up to n of the jobs of p.
+// takePinned takes up to n of the jobs of p. One at which a worker died goes alone.
 func (f *flow) takePinned(p *pinned, n int) []worker.Job {
-	n = min(n, len(p.jobs))
-	out := make([]worker.Job, n)
-	for i, w := range p.jobs[:n] {
-		out[i] = w.job
+	var out []worker.Job
+	for _, w := range p.jobs[:min(n, len(p.jobs))] {
+		out = append(out, w.job)
 	}
+	n, _ = f.together(out)
+	out = out[:n]
 	if p.jobs = p.jobs[n:]; len(p.jobs) == 0 {
 		f.pins = slices.DeleteFunc(f.pins, func(o *pinned) bool { return o == p })
 	}

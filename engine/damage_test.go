@@ -223,7 +223,7 @@ func (b *bench) hurts() []hurt {
 	bytesOf := func(kind, file string, step int) {
 		size := len(b.whole[file])
 		if !long {
-			step = max(step, size/5)
+			step = max(step, size/3)
 		}
 		for at := rng.IntN(step); at < size; at += step {
 			byteAt(kind, file, at)
@@ -250,14 +250,14 @@ func (b *bench) hurts() []hurt {
 		pagesOf(file)
 		pages := len(b.whole[file]) / page
 		for n := range pages {
-			if !long && n%max(1, pages/3) != 0 {
+			if !long && n%max(1, pages/2) != 0 {
 				continue
 			}
 			add("zeroed page of "+file, fmt.Sprintf("page %d", n), func(tr tree) { clear(tr[file][n*page : (n+1)*page]) })
 		}
 		buckets := bucketTables(b.whole[file])
 		for n, at := range buckets {
-			if long || n%max(1, len(buckets)/5) == 0 {
+			if long || n%max(1, len(buckets)/3) == 0 {
 				byteAt("the buckets of "+file, file, at)
 			}
 		}

@@ -33,7 +33,7 @@ func randomCase(seed uint64) (reference.Pipeline, reference.Lengths, *rand.Rand)
 // the invariant of the counters holds after every event.
 func TestRandomPipelines(t *testing.T) {
 	jobs, pipelines := 0, 0
-	for seed := range uint64(scale(3000)) {
+	for seed := range uint64(scale(1500)) {
 		decl, lengths, rng := randomCase(seed)
 		p := load(t, decl)
 		for name, pick := range picks(rng) {

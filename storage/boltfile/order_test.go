@@ -53,7 +53,7 @@ func TestInOrderOfDamage(t *testing.T) {
 	}
 	path := filepath.Join(t.TempDir(), "data.db")
 	wrong, lost := 0, 0
-	for at := 2 * os.Getpagesize(); at < len(whole); at += 53 {
+	for at := 2 * os.Getpagesize(); at < len(whole); at += 109 {
 		content := bytes.Clone(whole)
 		content[at] ^= 1 << (at % 8)
 		if err := os.WriteFile(path, content, 0o600); err != nil {

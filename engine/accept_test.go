@@ -159,6 +159,7 @@ tasks:
 }
 
 func TestKilledAccept(t *testing.T) {
+	t.Parallel()
 	var want string
 	prepare := func(p *project) string {
 		p.edit(kept)
@@ -188,6 +189,7 @@ func TestKilledAccept(t *testing.T) {
 // A run that was killed, whose metadata lacks some of what it committed, is
 // accepted as far as it came.
 func TestAcceptAfterAKilledRun(t *testing.T) {
+	t.Parallel()
 	undisturbed := newVictim(t)
 	points, _ := undisturbed.runTo(0)
 	want := undisturbed.entities()

@@ -158,6 +158,7 @@ tasks:
 
 // Every kind of fault is found where it is, and rebuild and a run mend it.
 func TestEveryKindOfFault(t *testing.T) {
+	t.Parallel()
 	at := coord.Of(0)
 	for _, c := range []struct {
 		kind  engine.FaultKind

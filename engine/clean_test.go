@@ -166,6 +166,7 @@ func TestCleanNeedsTheDirectory(t *testing.T) {
 }
 
 func TestKilledClean(t *testing.T) {
+	t.Parallel()
 	var want string
 	prepare := func(p *project) string {
 		retire(p)

@@ -26,6 +26,7 @@ func roomy(p *project) string {
 }
 
 func TestCompact(t *testing.T) {
+	t.Parallel()
 	p := newProject(t, kept)
 	roomy(p)
 	want := p.all(keptEntities)
@@ -68,6 +69,7 @@ func TestCompactNeedsTheDirectory(t *testing.T) {
 }
 
 func TestKilledCompact(t *testing.T) {
+	t.Parallel()
 	var want string
 	prepare := func(p *project) string {
 		state := roomy(p)

@@ -89,7 +89,8 @@ func nested(s *value.Slice) string {
 // what the bodies return: not on how many jobs run at once, nor on how often it
 // was stopped and resumed.
 func TestConfluence(t *testing.T) {
-	n := 24
+	t.Parallel()
+	n := 16
 	if os.Getenv("OPERON_LONG") != "" {
 		n = 600
 	}

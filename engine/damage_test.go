@@ -107,6 +107,7 @@ func (b *bench) errorf(format string, args ...any) {
 // fact unharmed; get serves nothing wrong as right; rebuild and a run end with
 // the right entities, or refuse where the data itself is lost.
 func TestDamage(t *testing.T) {
+	t.Parallel()
 	tables := map[string]damageTable{"": {}, "many": {}}
 	t.Run("until", func(t *testing.T) { // ends when both have
 		for until, table := range tables {

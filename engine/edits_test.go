@@ -139,7 +139,8 @@ func (e *edited) clone() edited {
 // After any edits a run ends with what a fresh run ends with, and executes just
 // the jobs whose key was never seen.
 func TestRandomEdits(t *testing.T) {
-	n := 8
+	t.Parallel()
+	n := 6
 	if os.Getenv("OPERON_LONG") != "" {
 		n = 200
 	}

@@ -145,6 +145,7 @@ func scale(short, long int) int {
 
 // How many workers there are makes no difference to what comes out.
 func TestWorkersDoNotMatter(t *testing.T) {
+	t.Parallel()
 	n, jobs := scale(12, 200), int64(0)
 	for seed := range uint64(n) {
 		for _, workers := range []int{1, 2, 3, 8} {
@@ -182,7 +183,8 @@ var allPoints = []string{worker.PointCommand, worker.PointInstall, worker.PointJ
 // out without, and since these jobs end whatever happens, and are answered before
 // their worker is over, none runs again.
 func TestAWorkerDiesAtEachCall(t *testing.T) {
-	seeds, most, runs := scale(1, 6), int64(scale(8, 400)), 0
+	t.Parallel()
+	seeds, most, runs := scale(1, 6), int64(scale(5, 400)), 0
 	for seed := range uint64(seeds) {
 		for _, workers := range []int{1, 3} {
 			for _, point := range allPoints {
@@ -268,7 +270,7 @@ func TestAStallBelowTheLimit(t *testing.T) {
 // One that stalls for longer is replaced, and the run ends without it. When it
 // wakes up it does nothing, and is gone.
 func TestAStallBeyondTheLimit(t *testing.T) {
-	most, runs := int64(scale(4, 40)), 0
+	most, runs := int64(scale(2, 40)), 0
 	for _, workers := range []int{1, 2} {
 		for _, point := range []string{worker.PointCommand, worker.PointInstall, worker.PointRetract} {
 			for n := int64(1); n <= most; n++ {

@@ -31,6 +31,7 @@ func (p *project) onlyBlob(pipeline string) string {
 
 // A stored file that is not what was written never reaches a job.
 func TestADamagedFileReachesNoJob(t *testing.T) {
+	t.Parallel()
 	for name, damage := range map[string]func(path string) error{
 		"cut short": func(path string) error { return os.Truncate(path, 100) },
 		"one byte": func(path string) error {

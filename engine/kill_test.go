@@ -221,6 +221,7 @@ func (v *victim) noProcessLeft(what string) {
 // The engine is killed at each commit point in turn; after a resume everything
 // is as if it had not been.
 func TestKillAtEveryCommitPoint(t *testing.T) {
+	t.Parallel()
 	undisturbed := newVictim(t)
 	points, _ := undisturbed.runTo(0)
 	want := undisturbed.entities()
@@ -252,6 +253,7 @@ func TestKillAtEveryCommitPoint(t *testing.T) {
 // The engine is killed at random moments, again and again, until it gets to the
 // end in between.
 func TestKillAtRandomTimes(t *testing.T) {
+	t.Parallel()
 	undisturbed := newVictim(t)
 	undisturbed.runTo(0)
 	want := undisturbed.entities()
@@ -289,6 +291,7 @@ func TestKillAtRandomTimes(t *testing.T) {
 // A later run is killed at each commit point in turn: one that runs something
 // again, one after an edit, one that first makes the metadata again.
 func TestKillLaterRuns(t *testing.T) {
+	t.Parallel()
 	complete := newVictim(t)
 	complete.runTo(0)
 	want := complete.entities()

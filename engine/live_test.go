@@ -193,6 +193,7 @@ func TestReconcileChangesWhatIsAsked(t *testing.T) {
 // However a drop meets the ends of the jobs, what aggregates over them never runs
 // unless all of them had ended before.
 func TestDropIsNeverACompletion(t *testing.T) {
+	t.Parallel()
 	for ended := range 4 { // jobs of three that have ended when the drop comes
 		for _, workers := range []int{1, 2, 3} {
 			p := newProject(t, fmt.Sprintf(livePipeline, "", "", "")+"  side: {in: Item, for: i, out: Side, exec: [\"true\"]}\n")
@@ -266,6 +267,7 @@ func (s slow) Run(ctx context.Context, slot *body.Slot, j *body.Job) (*body.Resu
 // However often a pipeline is edited while it runs, and whenever: the run ends
 // with what a fresh run of the last version ends with.
 func TestRandomEditsWhileItRuns(t *testing.T) {
+	t.Parallel()
 	n := 12
 	if os.Getenv("OPERON_LONG") != "" {
 		n = 60

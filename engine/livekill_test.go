@@ -347,6 +347,7 @@ func newLiveVictim(t *testing.T, seed uint64) *liveVictim {
 // An engine is killed at each commit point while it is given other versions of
 // its pipeline, or told to drop tasks.
 func TestKillWhileReconciled(t *testing.T) {
+	t.Parallel()
 	seeds, step := uint64(3), int64(17)
 	if os.Getenv("OPERON_LONG") != "" {
 		seeds, step = 8, 1

@@ -93,6 +93,7 @@ all drop 0/0 the pipeline has it no more`)
 
 // What a plan says, the run does.
 func TestPlanAgreesWithTheRun(t *testing.T) {
+	t.Parallel()
 	p := newProject(t, counted)
 	p.write("data.txt", "a\nb\nc\nb\n")
 	p.mustRun(engine.Options{})

@@ -171,6 +171,7 @@ func (c *calls) Body(t *spec.TaskSpec) (body.Runner, error) { return caller{c, t
 // one in ten is told to come again later, in a pool with a rate that two tasks
 // share. Every call, retry and hole is counted.
 func TestFiveThousandDocuments(t *testing.T) {
+	t.Parallel()
 	const docs, rate = 5000, 20_000
 	p := newProject(t, fmt.Sprintf(`pipeline: docs
 pools:

@@ -164,6 +164,7 @@ func TestRunRebuildsByItself(t *testing.T) {
 }
 
 func TestSkipAndRedo(t *testing.T) {
+	t.Parallel()
 	noted := strings.Replace(faulty, "pack:\n    in", "pack:\n    # \n    in", 1)
 	for _, c := range []struct {
 		name     string
@@ -337,6 +338,7 @@ func TestRebuildOfAnotherShape(t *testing.T) {
 
 // A rebuild that is killed at any point leaves the old state or the new one.
 func TestKilledRebuild(t *testing.T) {
+	t.Parallel()
 	p := newProject(t, faulty)
 	p.mustRun(engine.Options{})
 	want := p.values("All") + p.values("Pack")
@@ -405,6 +407,7 @@ func (p *project) snapshotAt(at int, do func(hook func(string))) (crash *project
 // again from the data alone it says the same; and with records taken away a
 // rebuild keeps what does not hang on them, and a run ends as it would have.
 func TestRebuildOfRandomPipelines(t *testing.T) {
+	t.Parallel()
 	n := uint64(14)
 	if os.Getenv("OPERON_LONG") != "" {
 		n = 300

@@ -125,6 +125,7 @@ func TestReconcileRules(t *testing.T) {
 // order of the file, an unchanged pipeline keeps everything, and what is kept has
 // all that it takes kept.
 func TestReconcileProperties(t *testing.T) {
+	t.Parallel()
 	kept, replaced := 0, 0
 	for seed := range uint64(400) {
 		rng := rand.New(rand.NewPCG(seed, 61))

@@ -60,6 +60,7 @@ func TestRetriedHolesRunOnlyWhatTheyChange(t *testing.T) {
 // Killed at any moment, a run that tries holes again has lost nothing that the next
 // would have to make again.
 func TestRetriedHolesSurviveAKill(t *testing.T) {
+	t.Parallel()
 	p := newProject(t, holed)
 	p.mustRun(engine.Options{Jobs: 1})
 	points := 0

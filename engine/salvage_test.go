@@ -35,6 +35,7 @@ func pageKind(content []byte, n int) uint16 {
 // and a rebuild keeps what was not in it, or says that nothing can be done. The
 // next run makes just the rest, and all is as it was.
 func TestLostPages(t *testing.T) {
+	t.Parallel()
 	p := newProject(t, spread)
 	p.mustRun(engine.Options{})
 	want := p.values("Total") + p.values("Text")
@@ -169,6 +170,7 @@ func TestDamagedFreeListOfAState(t *testing.T) {
 // Metadata whose list of free pages is damaged is set aside by whoever would write
 // to it, and a run makes it again: nothing runs twice.
 func TestDamagedFreeListOfMetadata(t *testing.T) {
+	t.Parallel()
 	commands := map[string]func(p *project) error{
 		"none": func(*project) error { return nil },
 		"clean": func(p *project) error {

@@ -466,7 +466,8 @@ func (c crowded) RunBatch(ctx context.Context, _ *body.Slot, jobs []*body.Job, b
 // runs twice at once, and what has a value does not run again; nothing of the memo
 // stays claimed, for then the run would not end.
 func TestTopUpsOfRandomSchedules(t *testing.T) {
-	n := 15
+	t.Parallel()
+	n := 10
 	if os.Getenv("OPERON_LONG") != "" {
 		n = 500
 	}

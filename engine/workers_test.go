@@ -93,6 +93,7 @@ for line in sys.stdin:
 // Deaths and failures cost the jobs that they are about their attempts, and every
 // other job ends as it should.
 func TestWorkerFails(t *testing.T) {
+	t.Parallel()
 	p := newProject(t, failing)
 	if err := os.WriteFile(filepath.Join(p.dir, "work.py"), []byte(failingWorker), 0o644); err != nil {
 		t.Fatal(err)

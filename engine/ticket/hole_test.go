@@ -32,7 +32,7 @@ func holeCase(t *testing.T, seed uint64) (reference.Pipeline, *simulation, *rand
 // after every event.
 func TestHolesOfRandomPipelines(t *testing.T) {
 	holes, runs, nulls := int64(0), 0, 0
-	for seed := range uint64(scale(1500)) {
+	for seed := range uint64(scale(900)) {
 		decl, s, rng := holeCase(t, seed)
 		if s.tooLarge() {
 			continue

@@ -189,7 +189,7 @@ func TestShapes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := load(t, reference.Parse(text))
-			for seed := range uint64(scale(25)) {
+			for seed := range uint64(scale(15)) {
 				most := uint32(3)
 				if name == "01 stress" {
 					most = 2

@@ -13,7 +13,7 @@ import (
 )
 
 // step is how far apart the bytes are that are damaged.
-const step = 64
+const step = 128
 
 // Whatever byte of data.db is damaged: what is read is what was written, or is
 // said to be damaged, or is not found and Check says why. Nothing panics. A

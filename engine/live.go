@@ -54,7 +54,9 @@ func (e *Engine) Reconcile(ctx context.Context, p *spec.Pipeline, o Options) (*R
 	if err != nil {
 		return nil, err
 	}
+	keep := next.recallDigests()
 	content, err := contents(ctx, p, next.bodies)
+	keep()
 	if err != nil {
 		return nil, err
 	}

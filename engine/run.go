@@ -104,17 +104,23 @@ func (e *Engine) endStrays(ctx context.Context) error {
 	return nil
 }
 
-// plan decides what is kept of what is there.
-func (e *Engine) plan(ctx context.Context) (pl *plan, err error) {
+// recallDigests takes over the digests of source files that were looked at before.
+// keep leaves those that were looked at since to whoever is next.
+func (e *Engine) recallDigests() (keep func()) {
 	known := filepath.Join(e.dir, digestsFile)
 	if err := e.bodies.LoadDigests(known); err != nil {
 		e.log.Warn("sources are read again", "err", err)
 	}
-	defer func() {
-		if saved := e.bodies.SaveDigests(known); saved != nil {
-			e.log.Warn("sources will be read again", "err", saved)
+	return func() {
+		if err := e.bodies.SaveDigests(known); err != nil {
+			e.log.Warn("sources will be read again", "err", err)
 		}
-	}()
+	}
+}
+
+// plan decides what is kept of what is there.
+func (e *Engine) plan(ctx context.Context) (pl *plan, err error) {
+	defer e.recallDigests()()
 	pl = &plan{}
 	err = e.stores.data.View(func(r *storage.Reader) error {
 		pl.survey, err = look(ctx, e.p, e.bodies, r, e.stores.last, e.stores.found)

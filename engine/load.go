@@ -9,6 +9,7 @@ import (
 
 	"github.com/bmatcuk/doublestar/v4"
 
+	"operon/meta"
 	"operon/spec"
 	"operon/spec/value"
 )
@@ -37,38 +38,56 @@ func LoadSource(src []byte, path string, o LoadOptions) (*spec.Pipeline, error) 
 		}
 	}
 	if o.Remember && len(o.Params) == 0 && o.ParamsFile == "" {
-		so.Params = remembered(src, path, o.State)
+		so.Params = remembered(src, path, o)
 	}
 	return spec.Load(src, so)
 }
 
-// remembered are the params of the run in a pipeline's state directory, if it
-// did not get to its end: what was asked for is part of the run.
-func remembered(src []byte, path, state string) map[string]string {
+// remembered are the params of a pipeline's last run, if it did not get to its end:
+// what was asked for is part of the run.
+func remembered(src []byte, path string, o LoadOptions) map[string]string {
 	// Looking only: a param that must be given may be missing here.
 	p, err := spec.Load(src, spec.Options{File: path})
 	if err != nil {
 		return nil // Load will say what is wrong
 	}
-	dir, err := StateDirOf(p, Options{Dir: filepath.Dir(path), State: state})
-	if err != nil {
-		return nil
+	last := o.Last
+	if last == nil {
+		dir, err := StateDirOf(p, Options{Dir: filepath.Dir(path), State: o.State})
+		if err != nil {
+			return nil
+		}
+		last = func(name string) map[string]string { return lastParams(dir, name) }
 	}
-	s, err := openFiles(dir)
-	if err != nil {
-		return nil // nothing there, or New will say what is wrong with it
-	}
-	defer s.Close()
-	if RunState(s.foot.State) == StateComplete || s.foot.Pipeline != p.Name {
-		return nil
-	}
-	asked := decodeAsked(s.foot.Asked).Params
+	asked := last(p.Name)
 	for name := range asked {
 		if p.Param(name) == nil {
 			delete(asked, name) // the file has it no more
 		}
 	}
 	return asked
+}
+
+// lastParams are the params of the run in a state directory, if it is of that
+// pipeline and did not get to its end.
+func lastParams(dir, pipeline string) map[string]string {
+	s, err := openFiles(dir)
+	if err != nil {
+		return nil // nothing there, or New will say what is wrong with it
+	}
+	defer s.Close()
+	if s.foot.Pipeline != pipeline {
+		return nil
+	}
+	return openParams(s.foot)
+}
+
+// openParams are the params that a run was given, if it is not complete.
+func openParams(foot meta.Footprint) map[string]string {
+	if RunState(foot.State) == StateComplete {
+		return nil
+	}
+	return decodeAsked(foot.Asked).Params
 }
 
 // fileDigests finds the files that a task depends on, below a folder.

@@ -85,7 +85,9 @@ type LoadOptions struct {
 	ParamsFile string            // a YAML or JSON file of the same; "" for none
 	LookupEnv  func(string) (string, bool)
 	// State is the state directory; "" is the pipeline's own. Remember takes the
-	// params of a run there that did not get to its end, if none are given.
+	// params of a run there that did not get to its end, if none are given; Last, if
+	// not nil, is asked for them instead, with the pipeline's name.
 	State    string
 	Remember bool
+	Last     func(pipeline string) map[string]string
 }

@@ -23,7 +23,14 @@ func (e *Engine) Plan(ctx context.Context, q PlanQuery) (*Plan, error) {
 	if err := e.begun(ctx); err != nil {
 		return nil, err
 	}
-	p, err := LoadFile(q.File, LoadOptions{Params: q.Params, ParamsFile: q.ParamsFile, LookupEnv: os.LookupEnv, State: e.dir})
+	last := func(string) map[string]string {
+		st, err := e.Status(ctx)
+		if err != nil {
+			return nil // it ends
+		}
+		return st.Params
+	}
+	p, err := LoadFile(q.File, LoadOptions{Params: q.Params, ParamsFile: q.ParamsFile, LookupEnv: os.LookupEnv, Remember: true, Last: last})
 	if err != nil {
 		return nil, err
 	}

@@ -37,6 +37,9 @@ type Status struct {
 	Run      string       `json:"run"`
 	State    RunState     `json:"state"`
 	Tasks    []TaskStatus `json:"tasks"` // file order
+	// Params are those that the run was given, while it is not complete: who goes on
+	// with it and gives none goes on with these.
+	Params map[string]string `json:"params,omitempty"`
 
 	// Of an engine that runs: the scheduling frontier, as the least permissions that
 	// some worker has, the workers, and what was dropped and is pinned by one.

@@ -141,7 +141,7 @@ func (s *State) Pipeline() *spec.Pipeline { return s.p }
 
 // Status is View's. What a killed engine left reads stopped.
 func (s *State) Status(ctx context.Context) (*Status, error) {
-	st := &Status{Pipeline: s.p.Name, Run: s.foot.RunID, State: RunState(s.foot.State)}
+	st := &Status{Pipeline: s.p.Name, Run: s.foot.RunID, State: RunState(s.foot.State), Params: openParams(s.foot)}
 	if st.State != StateRunning {
 		var sum Summary
 		if json.Unmarshal(s.foot.Summary, &sum) == nil && len(sum.Tasks) == len(s.p.Tasks) {

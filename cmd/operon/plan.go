@@ -51,7 +51,7 @@ func (a *app) planAction(c *cli.Context) error {
 // plan writes the plan of a run, for plan and for run -n.
 func (a *app) plan(c *cli.Context, file string, params map[string]string) error {
 	p, err := engine.LoadFile(file, engine.LoadOptions{
-		Params: params, ParamsFile: c.String("params"), LookupEnv: a.lookupEnv, State: c.String("state"),
+		Params: params, ParamsFile: c.String("params"), LookupEnv: a.lookupEnv, State: c.String("state"), Remember: true,
 	})
 	if err != nil {
 		return err

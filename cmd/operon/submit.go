@@ -19,6 +19,14 @@ import (
 // ownFlags of run are the server's own, or of a run without one.
 var ownFlags = []string{"state", "j", "workers", "cpus", "mem", "gpus", "memo-limit", "max-output", "log-limit", "n"}
 
+// dashed is a flag as it is written.
+func dashed(name string) string {
+	if len(name) == 1 {
+		return "-" + name
+	}
+	return "--" + name
+}
+
 // submission is a run that a server is to make.
 type submission struct {
 	host     *control.HostClient
@@ -29,7 +37,7 @@ type submission struct {
 func (a *app) submission(c *cli.Context, file string, load engine.LoadOptions) (*submission, *spec.Pipeline, error) {
 	for _, name := range ownFlags {
 		if c.IsSet(name) && !(name == "state" && c.String(name) == "") {
-			return nil, nil, usagef("--%s is no matter of a client's: leave it out with --server, or give it to operon serve", name)
+			return nil, nil, usagef("%s is no matter of a client's: leave it out with --server, or give it to operon serve", dashed(name))
 		}
 	}
 	abs, err := filepath.Abs(file)
@@ -44,19 +52,28 @@ func (a *app) submission(c *cli.Context, file string, load engine.LoadOptions) (
 		}
 		return v, ok
 	}
-	load.Remember = false // what the server's run was given is not for us to read
+	host, err := a.dialServer(c.Context, c, file)
+	if err != nil {
+		return nil, nil, err
+	}
+	load.Last = func(pipeline string) map[string]string {
+		st, err := host.Pipeline(pipeline).Status(c.Context)
+		if err != nil {
+			return nil // none was there, or the submission will say what is wrong
+		}
+		return st.Params
+	}
 	p, err := engine.LoadFile(abs, load)
 	if err != nil {
 		return nil, nil, err
 	}
-	s := &submission{instance: serve.Instance{File: abs, Source: string(p.Source), Params: map[string]string{}, Env: env}}
+	s := &submission{host: host, instance: serve.Instance{File: abs, Source: string(p.Source), Params: map[string]string{}, Env: env}}
 	for _, param := range p.Params {
 		if param.Given {
 			s.instance.Params[param.Name] = param.Text()
 		}
 	}
-	s.host, err = a.dialServer(c.Context, c, file)
-	return s, p, err
+	return s, p, nil
 }
 
 // want takes over what the run is asked for.

@@ -143,7 +143,7 @@ func (p *Pipeline) Plan(ctx context.Context, q engine.PlanQuery) (*engine.Plan, 
 		return plan, err
 	}
 	state := p.h.stateDir(p.name)
-	file, err := engine.LoadFile(q.File, engine.LoadOptions{Params: q.Params, ParamsFile: q.ParamsFile, LookupEnv: os.LookupEnv, State: state})
+	file, err := engine.LoadFile(q.File, engine.LoadOptions{Params: q.Params, ParamsFile: q.ParamsFile, LookupEnv: os.LookupEnv, State: state, Remember: true})
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 
 	"operon/engine"
 	"operon/engine/serve"
@@ -56,6 +57,9 @@ func (c core) answer(ctx context.Context, req request, out *answer) error {
 	case methodValues:
 		return values(ctx, srv, engine.Query{Entity: req.Entity, At: req.At, Labels: req.Labels}, out)
 	case methodLogs:
+		if req.Task == "" && len(req.At)+len(req.Labels) > 0 {
+			return &RequestError{Message: "at names a job of a task: say which task"}
+		}
 		q := engine.LogQuery{Task: req.Task, At: req.At, Labels: req.Labels, Failed: req.Failed}
 		return srv.Logs(ctx, q, func(l engine.Log) error { return out.line(reply{Log: logOf(l)}) })
 	case methodPause:
@@ -65,6 +69,9 @@ func (c core) answer(ctx context.Context, req request, out *answer) error {
 	case methodQuit:
 		return srv.Quit(ctx, req.Force)
 	case methodPool:
+		if req.Size < 1 {
+			return &RequestError{Message: fmt.Sprintf("a pool of %d: it needs at least 1; pause a task to start no more jobs of it", req.Size)}
+		}
 		return srv.SetPool(ctx, req.Name, req.Size)
 	case methodDrop:
 		return srv.Drop(ctx, req.Tasks)
@@ -79,6 +86,9 @@ func plan(ctx context.Context, srv Server, q *engine.PlanQuery, out *answer) err
 		return &RequestError{Message: "a plan wants a pipeline file"}
 	}
 	p, err := srv.Plan(ctx, *q)
+	if errors.Is(err, fs.ErrNotExist) {
+		return &RequestError{Message: err.Error()}
+	}
 	if err != nil {
 		return err
 	}

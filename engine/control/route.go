@@ -22,22 +22,24 @@ type route struct {
 	lines   bool   // the answer is lines, as on a socket
 	// into is what the body of an answer is, which is not lines.
 	into func(*reply) any
+	// takes are the fields that the body of a POST may have.
+	takes []string
 }
 
 func nothing(*reply) any { return &struct{}{} }
 
 // routes are not to be changed.
 var routes = []route{
-	{methodPipelines, http.MethodGet, "/v1/pipelines", false, func(r *reply) any { return &r.Pipelines }},
-	{methodStatus, http.MethodGet, "/v1/pipelines/{name}/status", false, func(r *reply) any { return &r.Status }},
-	{methodValues, http.MethodGet, "/v1/pipelines/{name}/values/{entity}", true, nil},
-	{methodLogs, http.MethodGet, "/v1/pipelines/{name}/logs", true, nil},
-	{methodPlan, http.MethodPost, "/v1/pipelines/{name}/plan", false, func(r *reply) any { return &planBody{r} }},
-	{methodPause, http.MethodPost, "/v1/pipelines/{name}/pause", false, nothing},
-	{methodResume, http.MethodPost, "/v1/pipelines/{name}/resume", false, nothing},
-	{methodQuit, http.MethodPost, "/v1/pipelines/{name}/quit", false, nothing},
-	{methodPool, http.MethodPost, "/v1/pipelines/{name}/pool", false, nothing},
-	{methodDrop, http.MethodPost, "/v1/pipelines/{name}/tasks/{task}/drop", false, nothing},
+	{methodPipelines, http.MethodGet, "/v1/pipelines", false, func(r *reply) any { return &r.Pipelines }, nil},
+	{methodStatus, http.MethodGet, "/v1/pipelines/{name}/status", false, func(r *reply) any { return &r.Status }, nil},
+	{methodValues, http.MethodGet, "/v1/pipelines/{name}/values/{entity}", true, nil, nil},
+	{methodLogs, http.MethodGet, "/v1/pipelines/{name}/logs", true, nil, nil},
+	{methodPlan, http.MethodPost, "/v1/pipelines/{name}/plan", false, func(r *reply) any { return &planBody{r} }, []string{"plan"}},
+	{methodPause, http.MethodPost, "/v1/pipelines/{name}/pause", false, nothing, []string{"tasks", "cascade"}},
+	{methodResume, http.MethodPost, "/v1/pipelines/{name}/resume", false, nothing, []string{"tasks"}},
+	{methodQuit, http.MethodPost, "/v1/pipelines/{name}/quit", false, nothing, []string{"force"}},
+	{methodPool, http.MethodPost, "/v1/pipelines/{name}/pool", false, nothing, []string{"name", "size"}},
+	{methodDrop, http.MethodPost, "/v1/pipelines/{name}/tasks/{task}/drop", false, nothing, []string{"tasks"}},
 }
 
 // planBody is a plan as a body: {"tasks":[…]}.
@@ -111,8 +113,8 @@ func (r route) requestOf(req *http.Request) (request, error) {
 			return out, &RequestError{Message: fmt.Sprintf("a request may have %d bytes: %v", MaxRequest, err)}
 		}
 		if len(text) > 0 {
-			if err := json.Unmarshal(text, &out); err != nil {
-				return out, &RequestError{Message: "a request is a JSON object: " + err.Error()}
+			if err := r.read(text, &out); err != nil {
+				return out, err
 			}
 		}
 	}
@@ -127,12 +129,37 @@ func (r route) requestOf(req *http.Request) (request, error) {
 	return out, out.query(req.URL.Query())
 }
 
+// read reads the body of a POST. A field that it does not take is refused: a
+// misspelt "tasks" of a pause would pause all.
+func (r route) read(text []byte, out *request) error {
+	fields := map[string]json.RawMessage{}
+	err := json.Unmarshal(text, &fields)
+	if err == nil {
+		err = json.Unmarshal(text, out)
+	}
+	if err != nil {
+		return &RequestError{Message: "a request is a JSON object: " + err.Error()}
+	}
+	for name := range fields {
+		if !slices.Contains(r.takes, name) && !slices.Contains(clientFields, name) {
+			return &RequestError{Message: fmt.Sprintf("nothing is asked for by %q; there are: %s", name, strings.Join(r.takes, ", "))}
+		}
+	}
+	return nil
+}
+
+// clientFields are what a client sends with each request, and the path says.
+var clientFields = []string{"v", "method", "pipeline"}
+
 // queryNames are all that a GET can ask by.
 var queryNames = []string{"at", "failed", "label", "task"}
 
 // query takes over what a GET asks for.
 func (r *request) query(q url.Values) error {
-	for name := range q {
+	for name, values := range q {
+		if name != "label" && len(values) > 1 {
+			return &RequestError{Message: fmt.Sprintf("%s: want it once, not %d times", name, len(values))}
+		}
 		if !slices.Contains(queryNames, name) {
 			return &RequestError{Message: fmt.Sprintf("nothing is asked for by %q; there are: %s", name, strings.Join(queryNames, ", "))}
 		}

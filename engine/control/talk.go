@@ -119,6 +119,8 @@ func (t *talk) command(ctx context.Context, s *serve.Session, l said) bool {
 		return t.end(&RequestError{Message: fmt.Sprintf("a command may have %d bytes", MaxCommand)})
 	case errors.Is(l.err, serve.ErrCrowded):
 		return t.end(l.err)
+	case t.half && (errors.Is(l.err, io.EOF) || errors.Is(l.err, io.ErrUnexpectedEOF)):
+		return t.end(&RequestError{Message: "the submission ends before it is complete; nothing was changed"})
 	case l.err != nil:
 		return false // the client is gone
 	}

@@ -50,10 +50,12 @@ const (
 	mendMeta  = "operon run or operon rebuild makes the metadata again from the data"
 	mendJob   = "operon run --redo-inconsistent runs the job again; operon rebuild drops it and all that hangs on it"
 	mendState = "operon run --redo-inconsistent or operon rebuild mends it"
-	mendFile  = "operon rebuild or operon run --redo-inconsistent copies what can be read of data.db into a new one"
-	mendData  = mendFile + "; or put back a copy of it, or start over with operon run --fresh"
-	mendGone  = "put data.db back, or start over with operon run --fresh"
-	mendNone  = "nothing can be copied out of it: put back a copy of it, or start over with operon run --fresh"
+	mendFile  = "operon rebuild or operon run --redo-inconsistent copies what can be read of data.db, if anything, into a new one"
+	// mendEarlier is of what no run needs.
+	mendEarlier = "operon rebuild or operon run --redo-inconsistent drops it; the current results do not rest on it"
+	mendData    = mendFile + "; or put back a copy of it, or start over with operon run --fresh"
+	mendGone    = "put data.db back, or start over with operon run --fresh"
+	mendNone    = "nothing can be copied out of it: put back a copy of it, or start over with operon run --fresh"
 )
 
 // Kind is a kind of fault or note, and what it means.

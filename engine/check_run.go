@@ -314,7 +314,12 @@ func (c *checker) audited(a *audit) {
 	c.note(NoteItems, int64(a.report.StrayChunks))
 	c.note(NoteFiles, int64(a.report.StrayFiles))
 	for _, d := range a.damage {
-		c.damage(d, a.headers[d.Instance].Task)
+		h := a.headers[d.Instance]
+		if h.State == storage.Retired && d.Kind.OfJob() {
+			c.add(Fault{Task: h.Task, Coord: d.Coord, Dims: h.Dims, Kind: faultOf(d.Kind), Detail: "of an earlier definition: " + d.Detail, Mend: mendEarlier})
+			continue
+		}
+		c.damage(d, h.Task)
 	}
 	for _, t := range c.p.Tasks {
 		for at, why := range a.bad[t.Index] {
@@ -410,7 +415,7 @@ func (c *checker) add(f Fault) {
 		c.note(NoteMore, 1)
 		return
 	}
-	f.Mend = mendOf(f.Kind)
+	f.Mend = cmp.Or(f.Mend, mendOf(f.Kind))
 	c.rep.Faults = append(c.rep.Faults, f)
 }
 

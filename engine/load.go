@@ -141,7 +141,7 @@ func escapeGlob(dir string) string {
 }
 
 func fileDigest(path string) (d value.Digest, err error) {
-	f, err := os.Open(path)
+	f, _, err := value.OpenRegular(path)
 	if err != nil {
 		return d, err
 	}

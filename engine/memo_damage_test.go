@@ -125,8 +125,14 @@ func TestDamagedMemo(t *testing.T) {
 				if s := p.mustRun(engine.Options{}); s.Executed != 0 {
 					t.Errorf("a run that was told nothing: %+v", s)
 				}
-				if rep, err := p.check(engine.Exhaustive); err != nil || int64(len(rep.Faults)) != c.dropped {
+				rep, err := p.check(engine.Exhaustive)
+				if err != nil || int64(len(rep.Faults)) != c.dropped {
 					t.Fatalf("%+v, %v", rep, err)
+				}
+				for _, f := range rep.Faults {
+					if !strings.HasPrefix(f.Detail, "of an earlier definition: ") || !strings.Contains(f.Mend, "current results do not rest on it") {
+						t.Errorf("%+v", f)
+					}
 				}
 				switch how {
 				case "rebuild", "rebuild --redo-inconsistent":

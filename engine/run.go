@@ -87,7 +87,13 @@ func (e *Engine) Run(ctx context.Context) (*Summary, error) {
 // endStrays ends whatever jobs an engine that was killed left running, before
 // anything else starts, and empties their folder.
 func (e *Engine) endStrays(ctx context.Context) error {
-	ended, err := body.EndStrays(ctx, filepath.Join(e.dir, runningFile), e.token)
+	running := filepath.Join(e.dir, runningFile)
+	if info, err := os.Lstat(running); err == nil && !info.Mode().IsRegular() {
+		if err := os.RemoveAll(running); err != nil { // nothing that a run has left
+			return &MachineError{Doing: "remove what lies in the place of the list of running jobs", Err: err}
+		}
+	}
+	ended, err := body.EndStrays(ctx, running, e.token)
 	if err != nil {
 		return stateError(e.dir, "end the jobs that an earlier run left", err)
 	}

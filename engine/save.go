@@ -420,8 +420,13 @@ func (s *saver) value(v value.Value, path string) error {
 	if !isText {
 		want = append(bytes.Clone(v.JSON), '\n')
 	}
-	if have, err := os.ReadFile(path); err == nil && bytes.Equal(have, want) {
-		return nil
+	if f, info, err := value.OpenRegular(path); err == nil {
+		have := make([]byte, len(want))
+		_, err = io.ReadFull(f, have)
+		f.Close()
+		if err == nil && info.Size() == int64(len(want)) && bytes.Equal(have, want) {
+			return nil
+		}
 	}
 	return s.replace(path, 0o666, time.Time{}, func(w io.Writer) error {
 		_, err := w.Write(want)
@@ -436,15 +441,11 @@ func (s *saver) file(f *value.FileInfo, path string) error {
 	if !filepath.IsAbs(from) {
 		from = filepath.Join(s.dir, from)
 	}
-	in, err := os.Open(from)
+	in, info, err := value.OpenRegular(from)
 	if err != nil {
 		return err
 	}
 	defer in.Close()
-	info, err := in.Stat()
-	if err != nil {
-		return err
-	}
 	if have, err := os.Lstat(path); err == nil && have.Mode().IsRegular() && have.Size() == info.Size() && have.ModTime().Equal(info.ModTime()) {
 		return nil
 	}

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -293,6 +294,9 @@ func (e *Engine) Values(ctx context.Context, q Query, fn func(Item) error) (foun
 		found, err = readValues(ctx, r, p, q, st.producing(p, q.Entity), nil, fn)
 		return err
 	})
+	if d, damaged := errors.AsType[*storage.Damage](err); damaged {
+		err = inconsistentAt(e.stores.data, d)
+	}
 	return found, err
 }
 

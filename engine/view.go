@@ -213,6 +213,9 @@ func (s *State) Values(ctx context.Context, q Query, fn func(Item) error) (found
 		found, err = readValues(ctx, r, s.p, q, st.producing(s.p, q.Entity), s.done, fn)
 		return err
 	})
+	if d, damaged := errors.AsType[*storage.Damage](err); damaged {
+		err = inconsistentAt(s.data, d)
+	}
 	return found, err
 }
 

@@ -3,12 +3,12 @@ package storage
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 
 	"operon/spec/value"
 	"operon/storage/boltfile"
@@ -79,6 +79,11 @@ func (b *blobs) temp() string { return filepath.Join(b.dir, "tmp") }
 // open makes the folders and drops what a crash left unfinished.
 func (b *blobs) open() error {
 	b.pins = map[blobID]int{}
+	if info, err := os.Stat(b.dir); err == nil && !info.IsDir() {
+		if err := os.Rename(b.dir, b.dir+".damaged"); err != nil { // no blob is in there
+			return fmt.Errorf("open blobs: %w", err)
+		}
+	}
 	if err := os.RemoveAll(b.temp()); err != nil {
 		return fmt.Errorf("open blobs: %w", err)
 	}
@@ -120,17 +125,19 @@ func (b *blobs) remove(id blobID) (bool, error) {
 	if b.pins[id] > 0 {
 		return false, nil
 	}
-	err := os.Remove(b.path(id))
-	if errors.Is(err, fs.ErrNotExist) {
-		err = nil
-	}
-	return true, err
+	return true, os.RemoveAll(b.path(id))
 }
 
 // publish gives a finished, synced file its name. What lies there is replaced:
 // it has the same bytes, or is damaged.
 func (b *blobs) publish(from string, id blobID) error {
-	if err := os.Rename(from, b.path(id)); err != nil {
+	err := os.Rename(from, b.path(id))
+	if errors.Is(err, syscall.EEXIST) || errors.Is(err, syscall.ENOTEMPTY) || errors.Is(err, syscall.EISDIR) {
+		if err = os.RemoveAll(b.path(id)); err == nil { // somebody put a folder there
+			err = os.Rename(from, b.path(id))
+		}
+	}
+	if err != nil {
 		return err
 	}
 	b.renames.Add(1)

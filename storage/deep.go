@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"hash"
 	"io"
-	"io/fs"
-	"os"
 
 	"operon/spec/value"
 )
@@ -116,8 +114,11 @@ func (s *Store) verifyBlob(id blobID, size int64, p *pieces, to io.Writer, stop 
 		}
 		return nil, err
 	}
-	f, err := os.Open(s.blobs.path(id))
-	if errors.Is(err, fs.ErrNotExist) {
+	f, _, err := value.OpenRegular(s.blobs.path(id))
+	if errors.Is(err, value.ErrNotRegular) {
+		return notWritten(id), nil
+	}
+	if notThere(err) {
 		return &Damage{Kind: MissingBlob, Detail: fmt.Sprintf("blob %s is missing", id.name())}, nil
 	}
 	if err != nil {
@@ -147,7 +148,7 @@ func (s *Store) verifyBlob(id blobID, size int64, p *pieces, to io.Writer, stop 
 		}
 	}
 	if value.Digest(p.hash.Sum(nil)) != id.digest {
-		return &Damage{Kind: DamagedBlob, Detail: fmt.Sprintf("blob %s is not what was written", id.name())}, nil
+		return notWritten(id), nil
 	}
 	return nil, nil
 }

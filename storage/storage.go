@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
@@ -216,13 +217,22 @@ func (s *Store) Close() error {
 // blobExists is the size of a blob; it is *Damage that there is none.
 func (s *Store) blobExists(id blobID) (size int64, err error) {
 	info, err := os.Stat(s.blobs.path(id))
-	if errors.Is(err, fs.ErrNotExist) {
+	if notThere(err) {
 		return 0, &Damage{Kind: MissingBlob, Detail: fmt.Sprintf("blob %s is missing", id.name())}
 	}
 	if err != nil {
 		return 0, fmt.Errorf("look for blob: %w", err)
 	}
+	if !info.Mode().IsRegular() {
+		return 0, notWritten(id)
+	}
 	return info.Size(), nil
+}
+
+// notThere reports whether an error says that there is no such blob, or no folder of
+// blobs.
+func notThere(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 }
 
 func (s *Store) hook(point string) {

@@ -5,9 +5,8 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"io/fs"
+	"io"
 	"math"
-	"os"
 	"slices"
 
 	"operon/spec/coord"
@@ -205,17 +204,32 @@ func (s *Store) value(it *item, clone bool) (value.Value, error) {
 // readText reads a large JSON text and verifies it.
 func (s *Store) readText(it *item) ([]byte, error) {
 	id := blobID{digest: it.digest}
-	text, err := os.ReadFile(s.blobs.path(id))
-	if errors.Is(err, fs.ErrNotExist) {
+	f, info, err := value.OpenRegular(s.blobs.path(id))
+	switch {
+	case notThere(err):
 		return nil, &Damage{Kind: MissingBlob, Detail: fmt.Sprintf("blob %s is missing", id.name())}
-	}
-	if err != nil {
+	case errors.Is(err, value.ErrNotRegular):
+		return nil, notWritten(id)
+	case err != nil:
 		return nil, fmt.Errorf("read blob: %w", err)
 	}
-	if int64(len(text)) != it.size || sha256.Sum256(text) != it.digest {
-		return nil, &Damage{Kind: DamagedBlob, Detail: fmt.Sprintf("blob %s is not what was written", id.name())}
+	defer f.Close()
+	if info.Size() != it.size {
+		return nil, notWritten(id)
+	}
+	text := make([]byte, it.size)
+	if _, err := io.ReadFull(f, text); err != nil {
+		return nil, fmt.Errorf("read blob: %w", err)
+	}
+	if sha256.Sum256(text) != it.digest {
+		return nil, notWritten(id)
 	}
 	return text, nil
+}
+
+// notWritten is that something else lies in a blob's place.
+func notWritten(id blobID) *Damage {
+	return &Damage{Kind: DamagedBlob, Detail: fmt.Sprintf("blob %s is not what was written", id.name())}
 }
 
 // Output is the output of a job, to be put under another: its values are not

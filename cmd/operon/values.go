@@ -176,9 +176,12 @@ func copyFile(w io.Writer, it engine.Item, entity string, dims []string, base st
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(base, path)
 	}
-	f, err := os.Open(path)
+	f, _, err := value.OpenRegular(path)
 	if errors.Is(err, os.ErrNotExist) {
 		return inconsistent(entity, it, dims, "the file %s is gone", path)
+	}
+	if errors.Is(err, value.ErrNotRegular) {
+		return inconsistent(entity, it, dims, "%s is no regular file", path)
 	}
 	if err != nil {
 		return fmt.Errorf("read a file of %s%s: %w", entity, at(it, dims), err)

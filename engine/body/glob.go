@@ -44,7 +44,7 @@ func (s *source) copyFile(a *attempt, item int, f value.FileInfo) (string, error
 		return "", fail
 	}
 	dst := filepath.Join(dir, f.Name)
-	in, _, err := openRegular(resolve(s.cfg.Dir, f.Path))
+	in, _, err := value.OpenRegular(resolve(s.cfg.Dir, f.Path))
 	if err != nil {
 		return "", s.noFile(f.Path, err)
 	}
@@ -59,7 +59,7 @@ func (s *source) copyFile(a *attempt, item int, f value.FileInfo) (string, error
 	if err := errors.Join(err, out.Close()); err != nil {
 		return "", machine("copy "+f.Path, err)
 	}
-	copied, _, err := openRegular(dst)
+	copied, _, err := value.OpenRegular(dst)
 	if err != nil {
 		return "", machine("copy "+f.Path, err)
 	}

@@ -71,7 +71,7 @@ func (a *attempt) placeFile(arg, item int, f *value.FileInfo) (string, error) {
 // system has such, else a hard link if src has the right permissions, else a
 // copy.
 func (c *common) share(src, dst string, exec bool) error {
-	in, info, err := openRegular(src)
+	in, info, err := value.OpenRegular(src)
 	if err != nil {
 		return err
 	}

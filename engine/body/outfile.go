@@ -129,7 +129,7 @@ func describeOutput(path, name string) (value.Value, error) {
 	if err := checkName(name); err != nil {
 		return value.Value{}, err
 	}
-	f, info, err := openRegular(path)
+	f, info, err := value.OpenRegular(path)
 	if err != nil {
 		return value.Value{}, &Failure{Kind: KindOutput, Err: err, Message: fmt.Sprintf("the file %s that the body wrote can't be read: %v", name, err)}
 	}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"sync"
 	"syscall"
@@ -38,7 +37,7 @@ type fileCache struct {
 
 // describe opens and digests the file at path; Path of the result is not set.
 func (c *fileCache) describe(path string) (value.FileInfo, error) {
-	f, before, err := openRegular(path)
+	f, before, err := value.OpenRegular(path)
 	if err != nil {
 		return value.FileInfo{}, err
 	}
@@ -100,24 +99,6 @@ func identify(info fs.FileInfo) (id fileID, stable bool) {
 	}
 	id = fileID{dev: st.Dev, ino: st.Ino, size: st.Size, mtime: st.Mtim, ctime: st.Ctim}
 	return id, time.Since(time.Unix(st.Ctim.Unix())) > settled
-}
-
-// openRegular opens a regular file; anything else is an error, and a FIFO does
-// not make it wait.
-func openRegular(path string) (*os.File, fs.FileInfo, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, nil, err
-	}
-	info, err := f.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("%q is no regular file", path)
-	}
-	if err != nil {
-		f.Close()
-		return nil, nil, err
-	}
-	return f, info, nil
 }
 
 func digestOf(r io.Reader) (value.Digest, error) {

@@ -133,7 +133,7 @@ func (s *source) count() ([]value.Value, error) {
 
 // text reads the source's file.
 func (s *source) text() ([]byte, error) {
-	f, info, err := openRegular(s.path())
+	f, info, err := value.OpenRegular(s.path())
 	if err != nil {
 		return nil, s.noFile(s.src.Path, err)
 	}

@@ -2,6 +2,8 @@ package body
 
 import (
 	"bytes"
+	"errors"
+	"io/fs"
 	"os"
 	"strconv"
 
@@ -82,8 +84,8 @@ func (a *attempt) openInput(in *spec.Input, f *value.FileInfo) (int, *os.File, e
 			return -1, nil, err
 		}
 	}
-	file, err := os.Open(path)
-	if os.IsNotExist(err) {
+	file, _, err := value.OpenRegular(path)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, value.ErrNotRegular) {
 		return -1, nil, &Failure{Kind: KindLost, Err: err, Message: "the file " + f.Name + " of " + in.String() + " is missing: " + err.Error()}
 	}
 	if err != nil {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"sync"
 	"syscall"
@@ -44,15 +43,14 @@ func newTrust() *trust { return &trust{known: map[trusted]value.Digest{}} }
 // holds reports whether the file at path holds what the digest says. The time of
 // change counts only where nobody but its owner makes links to the file.
 func (t *trust) holds(path string, digest value.Digest, linked bool) (bool, error) {
-	f, err := os.Open(path)
+	f, info, err := value.OpenRegular(path)
+	if errors.Is(err, value.ErrNotRegular) {
+		return false, nil
+	}
 	if err != nil {
 		return false, err
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return false, err
-	}
 	st, ok := info.Sys().(*syscall.Stat_t)
 	id := trusted{size: info.Size()}
 	if ok {

@@ -102,7 +102,7 @@ func (s *State) Lineage(ctx context.Context, q LineageQuery, fn func(*LineageSte
 	})
 	var damage *storage.Damage
 	if errors.As(err, &damage) {
-		return stateError(s.dir, "follow the lineage", err)
+		return s.readError("follow the lineage", err)
 	}
 	return err
 }

@@ -219,6 +219,15 @@ func (s *State) Values(ctx context.Context, q Query, fn func(Item) error) (found
 	return found, err
 }
 
+// readError is stateError of what is read of results: one that is damaged is that of
+// a job, and no fault of the file.
+func (s *State) readError(doing string, err error) error {
+	if d, damaged := errors.AsType[*storage.Damage](err); damaged && d.Kind.OfJob() {
+		return inconsistentAt(s.data, d)
+	}
+	return stateError(s.dir, doing, err)
+}
+
 // Logs is View's.
 func (s *State) Logs(ctx context.Context, q LogQuery, fn func(Log) error) error {
 	return s.data.View(func(r *storage.Reader) error {

@@ -53,7 +53,7 @@ func (s *State) Why(ctx context.Context, task string, at coord.Binding) (*Becaus
 	}
 	b := &Because{Task: task, Coord: c, Dims: dims, At: c.Format(dims)}
 	err := s.data.View(func(r *storage.Reader) error { return s.because(ctx, r, t, b) })
-	return b, stateError(s.dir, "read what is there", err)
+	return b, s.readError("read what is there", err)
 }
 
 func (s *State) because(ctx context.Context, r *storage.Reader, t *spec.TaskSpec, b *Because) error {

@@ -411,7 +411,7 @@ func (c *checker) counts() error {
 // files counts the files that no record names.
 func (c *checker) files() error {
 	entries, err := os.ReadDir(c.r.store.blobs.dir)
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
+	if err != nil && !notThere(err) {
 		return fmt.Errorf("check blobs: %w", err)
 	}
 	for _, e := range entries {
@@ -424,7 +424,7 @@ func (c *checker) files() error {
 		}
 	}
 	temp, err := os.ReadDir(filepath.Join(c.r.store.blobs.dir, "tmp"))
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
+	if err != nil && !notThere(err) {
 		return fmt.Errorf("check blobs: %w", err)
 	}
 	c.report.StrayFiles += uint64(len(temp))

@@ -3,7 +3,6 @@ package engine_test
 import (
 	"os"
 	"path/filepath"
-	"syscall"
 	"testing"
 	"time"
 
@@ -15,21 +14,10 @@ import (
 func TestSaveWhileReconciled(t *testing.T) {
 	const hold = "pipeline: live\ntasks:\n  hold: {out: Hold, exec: [\"true\"]}\n"
 	p := newProject(t, hold+"  slow: {out: Slow, exec: [\"true\"], save: out/slow.txt}\n  fast: {out: Fast, exec: [\"true\"], save: out/fast.txt}\n")
-	if err := os.Mkdir(filepath.Join(p.dir, "out"), 0o777); err != nil {
-		t.Fatal(err)
-	}
-	pipe := filepath.Join(p.dir, "out", "slow.txt") // who looks whether it is saved waits
-	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	held := p.holdSave("live", "out")
 	l := p.start(engine.Options{Jobs: 4})
 	l.r.OK("slow", "", `1`)
-	var slow *os.File
-	await(t, "slow is being saved", func() bool {
-		var err error
-		slow, err = os.OpenFile(pipe, os.O_WRONLY|syscall.O_NONBLOCK, 0)
-		return err == nil
-	})
+	held.await()
 	l.r.OK("fast", "", `1`)
 	l.awaitDone("fast", 1)
 	l.reconcile(p, hold+"  fast: {out: Fast, exec: [\"true\", \"edited\"], save: out/fast.txt}\n", "hold keep, fast replace fingerprint, slow drop")
@@ -38,11 +26,12 @@ func TestSaveWhileReconciled(t *testing.T) {
 	for range 20 { // a second saver would have its chance
 		time.Sleep(10 * time.Millisecond)
 	}
-	if err := slow.Close(); err != nil {
-		t.Fatal(err)
-	}
+	held.release()
 	l.r.OK("hold", "", `0`)
 	l.wait()
+	if err := os.Remove(filepath.Join(p.dir, "out", "slow.txt")); err != nil { // the FIFO, under its last name
+		t.Fatal(err)
+	}
 	if got := p.saved("out")["fast.txt"]; got != "2\n" {
 		t.Errorf("saved %q", got)
 	}
@@ -52,37 +41,18 @@ func TestSaveWhileReconciled(t *testing.T) {
 func TestSaveWhileReconciledTwice(t *testing.T) {
 	const hold = "pipeline: live\ntasks:\n  hold: {out: Hold, exec: [\"true\"]}\n"
 	p := newProject(t, hold+"  task: {out: Task, exec: [\"true\"], save: out/task.txt}\n")
-	if err := os.Mkdir(filepath.Join(p.dir, "out"), 0o777); err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(p.dir, "out", "task.txt")
-	if err := syscall.Mkfifo(path, 0o600); err != nil { // who looks whether it is saved waits
-		t.Fatal(err)
-	}
+	held := p.holdSave("live", "out")
 	l := p.start(engine.Options{Jobs: 4})
 	l.r.OK("task", "", `1`)
-	var slow *os.File
-	await(t, "it is being saved", func() bool {
-		var err error
-		slow, err = os.OpenFile(path, os.O_WRONLY|syscall.O_NONBLOCK, 0)
-		return err == nil
-	})
+	held.await()
 	l.reconcile(p, hold+"  task: {out: Task, exec: [\"true\"]}\n", "hold keep, task keep")
 	l.reconcile(p, hold+"  task: {out: Task, exec: [\"true\", \"edited\"], save: out/task.txt}\n", "hold keep, task replace fingerprint")
-	if err := os.Rename(path, path+".pipe"); err != nil {
-		t.Fatal(err)
-	}
 	l.r.OK("task", "", `2`)
 	l.awaitDone("task", 1)
 	for range 20 { // a second saver would have its chance
 		time.Sleep(10 * time.Millisecond)
 	}
-	if err := slow.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Remove(path + ".pipe"); err != nil {
-		t.Fatal(err)
-	}
+	held.release()
 	l.r.OK("hold", "", `0`)
 	l.wait()
 	if got := p.saved("out")["task.txt"]; got != "2\n" {

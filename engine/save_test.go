@@ -2,16 +2,11 @@ package engine_test
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
-	"syscall"
 	"testing"
 
 	"operon/engine"
@@ -291,32 +286,9 @@ func (p *project) wantSaved() {
 	}
 }
 
-// opened is how often this process has a file open.
-func opened(t *testing.T, path string) (n int) {
-	t.Helper()
-	file, err := os.Stat(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	fds, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, fd := range fds {
-		if to, err := os.Stat("/proc/self/fd/" + fd.Name()); err == nil && os.SameFile(file, to) {
-			n++
-		}
-	}
-	return n
-}
-
 // A run that is ended while it saves leaves the rest to the next one.
 func TestSaveThatIsCutShort(t *testing.T) {
 	p := newProject(t, saveAndLetGo)
-	out := filepath.Join(p.dir, "out")
-	if err := os.Mkdir(out, 0o755); err != nil {
-		t.Fatal(err)
-	}
 	pl, err := engine.LoadFile(p.file, engine.LoadOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -336,39 +308,19 @@ func TestSaveThatIsCutShort(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A save writes under a name that is the state directory's, and waits there.
-	token := sha256.Sum256([]byte(p.stateDir(pl.Name)))
-	temp := filepath.Join(out, ".operon-"+hex.EncodeToString(token[:8]))
-	if err := syscall.Mkfifo(temp, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	pipe, err := os.OpenFile(temp, os.O_RDWR|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	full := make([]byte, 1<<20)
-	raw, err := pipe.SyscallConn()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := raw.Write(func(fd uintptr) bool { syscall.Write(int(fd), full); return true }); err != nil {
-		t.Fatal(err)
-	}
+	held := p.holdSave(pl.Name, "out")
 	ended := make(chan error)
 	go func() {
 		_, err := e.Run(ctx)
 		ended <- err
 	}()
-	await(t, "the save writes its first value", func() bool { return opened(t, temp) == 2 })
+	held.await()
 	<-done
 	cancel()
-	var reading sync.WaitGroup
-	reading.Go(func() { io.Copy(io.Discard, pipe) }) // until it is closed
+	held.release()
 	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)
 	}
-	pipe.Close()
-	reading.Wait()
 	if err := e.Close(); err != nil {
 		t.Fatal(err)
 	}

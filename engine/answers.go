@@ -88,7 +88,7 @@ func (l *loop) answer() {
 
 // status is where the run stands.
 func (l *loop) status() *Status {
-	s := &Status{Pipeline: l.p.Name, Run: l.runID, State: l.state(), Params: openParams(l.pl.foot)}
+	s := &Status{Pipeline: l.p.Name, Run: l.runID, State: l.state(), Params: givenParams(l.p)}
 	var blocked []int64
 	for n, f := range l.flows {
 		c := l.table.Counts(n)

@@ -23,13 +23,7 @@ func (e *Engine) Plan(ctx context.Context, q PlanQuery) (*Plan, error) {
 	if err := e.begun(ctx); err != nil {
 		return nil, err
 	}
-	last := func(string) map[string]string {
-		st, err := e.Status(ctx)
-		if err != nil {
-			return nil // it ends
-		}
-		return st.Params
-	}
+	last := func(string) map[string]string { return givenParams(e.pipeline()) }
 	p, err := LoadFile(q.File, LoadOptions{Params: q.Params, ParamsFile: q.ParamsFile, LookupEnv: os.LookupEnv, Remember: true, Last: last})
 	if err != nil {
 		return nil, err

@@ -97,12 +97,20 @@ func notStarted(done *worker.JobsDone) (n int) {
 	return n
 }
 
+// CheckPoolSize refuses a size that a pool can't have.
+func CheckPoolSize(size int) error {
+	if size < 1 {
+		return fmt.Errorf("a pool of %d: it needs at least 1; pause a task to start no more jobs of it", size)
+	}
+	return nil
+}
+
 // SetPool changes how many jobs of a shared pool, or of a task, run at once.
 // Those that run go on. It holds until the engine ends. A name that is neither
 // is an *UnknownError; a size must be at least 1.
 func (e *Engine) SetPool(ctx context.Context, name string, size int) error {
-	if size < 1 {
-		return fmt.Errorf("a pool of %d: it needs at least 1; pause a task to start no more jobs of it", size)
+	if err := CheckPoolSize(size); err != nil {
+		return err
 	}
 	v, err := e.ask(ctx, func(l *loop) any { return l.setPool(name, size) })
 	if err != nil || v == nil {

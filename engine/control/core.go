@@ -69,8 +69,8 @@ func (c core) answer(ctx context.Context, req request, out *answer) error {
 	case methodQuit:
 		return srv.Quit(ctx, req.Force)
 	case methodPool:
-		if req.Size < 1 {
-			return &RequestError{Message: fmt.Sprintf("a pool of %d: it needs at least 1; pause a task to start no more jobs of it", req.Size)}
+		if err := engine.CheckPoolSize(req.Size); err != nil {
+			return &RequestError{Message: err.Error()}
 		}
 		return srv.SetPool(ctx, req.Name, req.Size)
 	case methodDrop:

@@ -231,6 +231,15 @@ func (l *loop) inconsistent(d *storage.Damage) error {
 	return out
 }
 
+// located is an error that is told as it is, but for damage, which is told with its
+// place.
+func located(data *storage.Store, err error) error {
+	if d, damaged := errors.AsType[*storage.Damage](err); damaged {
+		return inconsistentAt(data, d)
+	}
+	return err
+}
+
 // inconsistentAt is the error that something in the data is damaged which a
 // rebuild drops.
 func inconsistentAt(data *storage.Store, d *storage.Damage) *InconsistentError {

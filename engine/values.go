@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -294,10 +293,7 @@ func (e *Engine) Values(ctx context.Context, q Query, fn func(Item) error) (foun
 		found, err = readValues(ctx, r, p, q, st.producing(p, q.Entity), nil, fn)
 		return err
 	})
-	if d, damaged := errors.AsType[*storage.Damage](err); damaged {
-		err = inconsistentAt(e.stores.data, d)
-	}
-	return found, err
+	return found, located(e.stores.data, err)
 }
 
 // Logs is View's.

@@ -213,10 +213,7 @@ func (s *State) Values(ctx context.Context, q Query, fn func(Item) error) (found
 		found, err = readValues(ctx, r, s.p, q, st.producing(s.p, q.Entity), s.done, fn)
 		return err
 	})
-	if d, damaged := errors.AsType[*storage.Damage](err); damaged {
-		err = inconsistentAt(s.data, d)
-	}
-	return found, err
+	return found, located(s.data, err)
 }
 
 // readError is stateError of what is read of results: one that is damaged is that of

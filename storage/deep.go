@@ -107,22 +107,19 @@ const pieceSize = 256 << 10
 // verifyBlob reads a blob through, piece by piece, and writes it to a sink if
 // there is one. It returns what is damaged about it.
 func (s *Store) verifyBlob(id blobID, size int64, p *pieces, to io.Writer, stop func() error) (*Damage, error) {
-	if err := s.blobThere(id, size); err != nil {
-		var d *Damage
-		if errors.As(err, &d) {
-			return d, nil
-		}
-		return nil, err
-	}
-	f, _, err := value.OpenRegular(s.blobs.path(id))
-	if errors.Is(err, value.ErrNotRegular) {
-		return notWritten(id), nil
-	}
-	if notThere(err) {
-		return &Damage{Kind: MissingBlob, Detail: fmt.Sprintf("blob %s is missing", id.name())}, nil
+	err := s.blobThere(id, size)
+	if d, damaged := errors.AsType[*Damage](err); damaged {
+		return d, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read blob: %w", err)
+		return nil, err
+	}
+	f, _, err := s.openBlob(id)
+	if d, damaged := errors.AsType[*Damage](err); damaged {
+		return d, nil
+	}
+	if err != nil {
+		return nil, err
 	}
 	defer f.Close()
 	if p.room == nil {

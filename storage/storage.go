@@ -16,6 +16,7 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
+	"operon/spec/value"
 	"operon/storage/boltfile"
 )
 
@@ -218,7 +219,7 @@ func (s *Store) Close() error {
 func (s *Store) blobExists(id blobID) (size int64, err error) {
 	info, err := os.Stat(s.blobs.path(id))
 	if notThere(err) {
-		return 0, &Damage{Kind: MissingBlob, Detail: fmt.Sprintf("blob %s is missing", id.name())}
+		return 0, missing(id)
 	}
 	if err != nil {
 		return 0, fmt.Errorf("look for blob: %w", err)
@@ -227,6 +228,30 @@ func (s *Store) blobExists(id blobID) (size int64, err error) {
 		return 0, notWritten(id)
 	}
 	return info.Size(), nil
+}
+
+// openBlob opens a blob, and says what it is; it is *Damage that there is none.
+func (s *Store) openBlob(id blobID) (*os.File, fs.FileInfo, error) {
+	f, info, err := value.OpenRegular(s.blobs.path(id))
+	switch {
+	case notThere(err):
+		return nil, nil, missing(id)
+	case errors.Is(err, value.ErrNotRegular):
+		return nil, nil, notWritten(id)
+	case err != nil:
+		return nil, nil, fmt.Errorf("read blob: %w", err)
+	}
+	return f, info, nil
+}
+
+// missing is that nothing lies in a blob's place, notWritten that something else
+// does.
+func missing(id blobID) *Damage {
+	return &Damage{Kind: MissingBlob, Detail: fmt.Sprintf("blob %s is missing", id.name())}
+}
+
+func notWritten(id blobID) *Damage {
+	return &Damage{Kind: DamagedBlob, Detail: fmt.Sprintf("blob %s is not what was written", id.name())}
 }
 
 // notThere reports whether an error says that there is no such blob, or no folder of

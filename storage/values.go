@@ -204,14 +204,9 @@ func (s *Store) value(it *item, clone bool) (value.Value, error) {
 // readText reads a large JSON text and verifies it.
 func (s *Store) readText(it *item) ([]byte, error) {
 	id := blobID{digest: it.digest}
-	f, info, err := value.OpenRegular(s.blobs.path(id))
-	switch {
-	case notThere(err):
-		return nil, &Damage{Kind: MissingBlob, Detail: fmt.Sprintf("blob %s is missing", id.name())}
-	case errors.Is(err, value.ErrNotRegular):
-		return nil, notWritten(id)
-	case err != nil:
-		return nil, fmt.Errorf("read blob: %w", err)
+	f, info, err := s.openBlob(id)
+	if err != nil {
+		return nil, err
 	}
 	defer f.Close()
 	if info.Size() != it.size {
@@ -225,11 +220,6 @@ func (s *Store) readText(it *item) ([]byte, error) {
 		return nil, notWritten(id)
 	}
 	return text, nil
-}
-
-// notWritten is that something else lies in a blob's place.
-func notWritten(id blobID) *Damage {
-	return &Damage{Kind: DamagedBlob, Detail: fmt.Sprintf("blob %s is not what was written", id.name())}
 }
 
 // Output is the output of a job, to be put under another: its values are not

@@ -115,6 +115,33 @@ func TestLostPages(t *testing.T) {
 	}
 }
 
+// flipFreeList damages the list of free pages of a database file.
+func flipFreeList(t *testing.T, path string) {
+	t.Helper()
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	content[freeListAt(content)+8] ^= 0xFF
+	if err := os.WriteFile(path, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// upkeep are the commands that write to a state and run nothing.
+func (p *project) upkeep(pipeline string) map[string]func() error {
+	return map[string]func() error{
+		"clean": func() error {
+			_, err := engine.Clean(context.Background(), p.stateDir(pipeline), engine.CleanOptions{})
+			return err
+		},
+		"compact": func() error {
+			_, err := engine.Compact(context.Background(), p.stateDir(pipeline), engine.CompactOptions{})
+			return err
+		},
+	}
+}
+
 // Whoever writes to a file whose list of free pages is damaged is told the way
 // out, which works.
 func TestDamagedFreeListOfAState(t *testing.T) {
@@ -122,14 +149,7 @@ func TestDamagedFreeListOfAState(t *testing.T) {
 	p.mustRun(engine.Options{})
 	want := p.values("Total")
 	data := filepath.Join(p.stateDir("spread"), storage.DataFile)
-	content, err := os.ReadFile(data)
-	if err != nil {
-		t.Fatal(err)
-	}
-	content[freeListAt(content)+8] ^= 0xFF
-	if err := os.WriteFile(data, content, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	flipFreeList(t, data)
 	if got := p.values("Total"); got != want {
 		t.Errorf("get reads %q", got)
 	}
@@ -137,17 +157,8 @@ func TestDamagedFreeListOfAState(t *testing.T) {
 	if err != nil || len(rep.Faults) != 1 || rep.Faults[0].Kind != engine.FaultFreeList {
 		t.Errorf("%+v, %v", rep, err)
 	}
-	writers := map[string]func() error{
-		"run": func() error { _, err := p.run(engine.Options{}); return err },
-		"clean": func() error {
-			_, err := engine.Clean(context.Background(), p.stateDir("spread"), engine.CleanOptions{})
-			return err
-		},
-		"compact": func() error {
-			_, err := engine.Compact(context.Background(), p.stateDir("spread"), engine.CompactOptions{})
-			return err
-		},
-	}
+	writers := p.upkeep("spread")
+	writers["run"] = func() error { _, err := p.run(engine.Options{}); return err }
 	for name, do := range writers {
 		var damaged *engine.DamagedError
 		if err := do(); !errors.As(err, &damaged) || !strings.HasPrefix(err.Error(), "damaged: ") || !strings.Contains(err.Error(), "operon rebuild") || strings.Contains(err.Error(), "runtime") {
@@ -171,32 +182,18 @@ func TestDamagedFreeListOfAState(t *testing.T) {
 // to it, and a run makes it again: nothing runs twice.
 func TestDamagedFreeListOfMetadata(t *testing.T) {
 	t.Parallel()
-	commands := map[string]func(p *project) error{
-		"none": func(*project) error { return nil },
-		"clean": func(p *project) error {
-			_, err := engine.Clean(context.Background(), p.stateDir("spread"), engine.CleanOptions{})
-			return err
-		},
-		"compact": func(p *project) error {
-			_, err := engine.Compact(context.Background(), p.stateDir("spread"), engine.CompactOptions{})
-			return err
-		},
-	}
-	for name, do := range commands {
+	for _, name := range []string{"none", "clean", "compact"} {
 		p := newProject(t, spread)
+		do := p.upkeep("spread")[name]
+		if do == nil {
+			do = func() error { return nil }
+		}
 		p.mustRun(engine.Options{})
 		want := p.values("Total")
 		path := filepath.Join(p.stateDir("spread"), meta.FileName)
-		content, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		content[freeListAt(content)+8] ^= 0xFF
-		if err := os.WriteFile(path, content, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		flipFreeList(t, path)
 		for _, twice := range []string{"", " again"} { // what the first left is fine for the second
-			if err := do(p); err != nil {
+			if err := do(); err != nil {
 				t.Errorf("%s%s: %v", name, twice, err)
 			}
 		}

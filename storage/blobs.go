@@ -3,6 +3,7 @@ package storage
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -132,7 +133,7 @@ func (b *blobs) remove(id blobID) (bool, error) {
 // it has the same bytes, or is damaged.
 func (b *blobs) publish(from string, id blobID) error {
 	err := os.Rename(from, b.path(id))
-	if errors.Is(err, syscall.EEXIST) || errors.Is(err, syscall.ENOTEMPTY) || errors.Is(err, syscall.EISDIR) {
+	if errors.Is(err, fs.ErrExist) || errors.Is(err, syscall.EISDIR) {
 		if err = os.RemoveAll(b.path(id)); err == nil { // somebody put a folder there
 			err = os.Rename(from, b.path(id))
 		}

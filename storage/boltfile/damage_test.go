@@ -309,6 +309,19 @@ func TestSmallBucketOutOfBounds(t *testing.T) {
 	}
 }
 
+// closed closes a file and returns what it holds.
+func closed(t *testing.T, f *boltfile.File, path string) []byte {
+	t.Helper()
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return whole
+}
+
 // Nothing but its place among the others vouches for the name of a bucket.
 func TestBucketNameDamaged(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "data.db")
@@ -321,13 +334,7 @@ func TestBucketNameDamaged(t *testing.T) {
 		}
 		return nil
 	}})
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
-	whole, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	whole := closed(t, f, path)
 	for _, name := range []string{"bucket1", "bucket5"} {
 		content := bytes.ReplaceAll(whole, []byte("bucket2"), []byte(name))
 		if err := os.WriteFile(path, content, 0o600); err != nil {
@@ -358,13 +365,7 @@ func TestBranchOfTheBucketsDamaged(t *testing.T) {
 		}
 		return nil
 	}})
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
-	whole, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	whole := closed(t, f, path)
 	page, root := os.Getpagesize(), rootOf(whole)
 	if n := binary.LittleEndian.Uint16(whole[root*page+10:]); whole[root*page+8] != 1 || n < 3 {
 		t.Fatalf("the list of buckets has no branch, or one of %d pages", n)
